@@ -10,6 +10,10 @@ baseline "everybody at the mean" of the whole file. With ``commute_tree`` also t
 noise on every pair of tracts, projected (Euclid) onto counts that are not negative and have the destinations' public
 totals. ``dc`` and ``ri`` are the public LODES files in the folder ``UNDERSTUDY_DATA`` (else ``../shared/data``). Noise
 of releases is the real one, so no seeds; that of the baseline has some.
+
+``dc+outside`` takes the jobs of people from other states as well, ``city:1+outside`` makes the outer half of a city
+eight homes outside. Then commutes are those of residents inside, sizes those of all jobs, and a destination for which
+a release has no resident gets the mean of all of its residents.
 """
 
 from __future__ import annotations
@@ -23,23 +27,67 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import understudy as us
-from understudy.demo.commuters import make_world
+from understudy.core.places import make_places
+from understudy.demo.commuters import World, make_world
 
 SIZES = ((1, 4), (5, 19), (20, 99), (100, 10**12))
+OUTSIDE = "+outside"
+AUX = "dc_od_aux_JT00_2019.csv.gz"
 FILES = {"dc": ("dc_od_main_JT00_2019.csv.gz", "dc_xwalk.csv.gz"), "ri": ("ri_od_2019.parquet", "ri_blocks.parquet")}
 
 
 def opened(name: str) -> Any:
-    """A source by its name: a public file, or a generated world such as ``city:3``."""
+    """A source by its name: a public file, or a generated world such as ``city:3``; with homes outside or without."""
+    name, outside = name.removesuffix(OUTSIDE), name.endswith(OUTSIDE)
     if name in FILES:
         folder = Path(os.environ.get("UNDERSTUDY_DATA", "../shared/data")) / "lodes"
         flows, places = (str(folder / file) for file in FILES[name])
-        return us.open_commutes(flows, places=places)
+        if not outside:
+            return us.open_commutes(flows, places=places)
+        return us.open_commutes([flows, str(folder / AUX)], places=places, outside="state")
     size, _, seed = name.partition(":")
     world = make_world(size, seed=int(seed))
-    return us.open_commutes(world.flows_table(), places=world.places)
+    return surrounded(world) if outside else us.open_commutes(world.flows_table(), places=world.places)
+
+
+def surrounded(world: World) -> Any:
+    """A world whose outer half is eight homes outside, by direction: whoever works there is left out."""
+    places = world.places
+    points = np.stack([places.latitude, places.longitude * np.cos(np.radians(places.latitude.mean()))], axis=1)
+    off = points - points.mean(axis=0)
+    away = (off**2).sum(axis=1) > np.median((off**2).sum(axis=1))
+    sector = ((np.arctan2(off[:, 0], off[:, 1]) + np.pi) / (2 * np.pi) * 7.999).astype(int)
+    outer = [f"x{number}" for number in range(8) if (away & (sector == number)).any()]
+    ids = [one.decode() for one in places.ids.tolist()]
+    home = [f"x{number}" if far else one for one, far, number in zip(ids, away, sector, strict=True)]
+    inside = np.flatnonzero(~away)
+    middles = [points[away & (sector == int(one[1:]))].mean(axis=0) for one in outer]
+    levels = {
+        level: [one.decode() for one in values[inside].tolist()] + outer for level, values in places.areas.items()
+    }
+    made = make_places(
+        [ids[one] for one in inside] + outer,
+        np.concatenate([places.latitude[inside], [one[0] for one in middles]]),
+        np.concatenate(
+            [places.longitude[inside], [one[1] / np.cos(np.radians(places.latitude.mean())) for one in middles]]
+        ),
+        areas=levels,
+        outside=np.repeat([False, True], [len(inside), len(outer)]),
+    )
+    flows = world.flows_table().to_pydict()
+    beyond = {one for one, far in zip(ids, away, strict=True) if far}
+    at = dict(zip(ids, home, strict=True))
+    rows = [
+        (at[o], d, n)
+        for o, d, n in zip(flows["origin"], flows["destination"], flows["jobs"], strict=True)
+        if d not in beyond
+    ]
+    table = pa.table(dict(zip(("origin", "destination", "jobs"), map(list, zip(*rows, strict=True)), strict=True)))
+    added = table.group_by(["origin", "destination"]).aggregate([("jobs", "sum")])
+    return us.open_commutes(added.rename_columns(["origin", "destination", "jobs"]), places=made)
 
 
 class Truth:
@@ -51,11 +99,17 @@ class Truth:
         self.tract = np.unique(self.places.area("tract"), return_inverse=True)[1].astype(np.int64)
         pairs = source.flows().confidential_pairs()
         self.size = np.bincount(pairs[1], pairs[2], len(self.places))
+        self.near = np.bincount(pairs[1], pairs[2] * self.places.inside[pairs[0]], len(self.places))
         self.mean, self.flows = self.means(*pairs), self.tract_flows(*pairs)
 
     def means(self, origins: np.ndarray, destinations: np.ndarray, jobs: np.ndarray) -> np.ndarray:
+        jobs = jobs * self.places.inside[origins]
         miles = np.sqrt(((self.points[origins] - self.points[destinations]) ** 2).sum(axis=1))
-        return np.bincount(destinations, miles * jobs, len(self.places)) / np.maximum(self.size, 1)
+        near = np.bincount(destinations, jobs, len(self.places))
+        overall = (miles * jobs).sum() / max(jobs.sum(), 1)
+        return np.where(
+            near > 0, np.bincount(destinations, miles * jobs, len(self.places)) / np.maximum(near, 1), overall
+        )
 
     def tract_flows(self, origins: np.ndarray, destinations: np.ndarray, jobs: np.ndarray) -> np.ndarray:
         count = int(self.tract.max()) + 1
@@ -64,10 +118,11 @@ class Truth:
 
     def errors(self, mean: np.ndarray) -> list[float]:
         off = np.abs(mean - self.mean)
-        return [float(off[(self.size >= low) & (self.size <= high)].mean()) for low, high in SIZES]
+        sizes = np.where(self.near > 0, self.size, 0)
+        return [float(off[(sizes >= low) & (sizes <= high)].mean()) for low, high in SIZES]
 
     def everybody_at_the_mean(self) -> list[float]:
-        return self.errors(np.full(len(self.mean), (self.mean * self.size).sum() / self.size.sum()))
+        return self.errors(np.full(len(self.mean), (self.mean * self.near).sum() / self.near.sum()))
 
     def projected(self, epsilon: float, generator: np.random.Generator) -> float:
         """Total variation of tract flows with plain noise of scale 2 / epsilon, projected onto public totals."""

@@ -1,15 +1,20 @@
 """Do fused answers hold the truth? Confirmations of a release on generated people, by seed, resumable.
 
     python benchmarks/bench_confirmations.py --sets 200 --out confirmations.json
-    python benchmarks/bench_confirmations.py --chosen --first 1000 --sets 200 --out chosen.json
+    python benchmarks/bench_confirmations.py --choice kinds --first 3000 --sets 200 --out kinds.json
+    python benchmarks/bench_confirmations.py --choice shares --first 1000 --sets 200 --out chosen.json
 
 For each data set, drawn from a population whose truth is known (a census of generated people), a release is made, one
-question is confirmed with a fresh table, and the interval from all tables is compared with the truth.
+question is confirmed with a fresh table, and the interval is compared with the truth: as the server gives it (release
+and fresh table together where that helps, with its allowance) and from all tables without an allowance.
 
-``--chosen``: only questions that were chosen after seeing the release. *Remarkable*: of five shares the one that is
+``--choice kinds``: for each of the twelve kinds of questions, ten to twenty of that kind are asked of the release. The
+one with the answer that is farthest from the truth, in its standard errors, is confirmed: the worst choice there is.
+
+``--choice shares``: two rules that choose a share. *Remarkable*: of five shares the one that is
 farthest from a quarter in the release, which is what an analyst does who looks first. *Exaggerated*: of twenty shares
 the one whose answer from the release is farthest from the truth in its standard errors, which is the worst choice there
-is. The answer is taken as the server gives it, from all tables, and from the fresh table without any allowance. The
+is. The answer is taken as the server gives it, from all tables, and from the fresh table alone with its allowance. The
 release has rho; the fresh table a tenth or all of it. Results are kept by cell and seed; a second run adds.
 """
 
@@ -18,7 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import replace
+import warnings
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -30,7 +35,7 @@ from understudy.core.table import CodedSource
 from understudy.demo.people import make_people, small_schema
 from understudy.errors import UnderstudyError
 from understudy.inference.ask import ask
-from understudy.inference.joined_tables import NEWEST, TOGETHER
+from understudy.inference.joined_tables import CONFIRMED, NEWEST, TOGETHER
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.randomness.streams import SeededStream
@@ -70,77 +75,152 @@ TWENTY = (
     )
     + tuple(f"proportion(smokes == 'yes', where=sex == '{one}')" for one in ("F", "M"))
 )
-AS_SERVED, ALL_TABLES, ALONE = "as served", "all tables", "fresh table, no allowance"
+AS_SERVED, ALL_TABLES, ALONE = "as served", "all tables", "fresh table alone"
+LOOK = 300  # draws of the answers that only choose a question
+ATTRIBUTES = ("region", "sex", "education", "smokes")
+CONDITIONS = tuple(
+    f"{name} == '{level}'"
+    for name, levels in (
+        ("region", ("Capital", "Coast", "East", "Highlands", "Lakes", "West")),
+        ("sex", ("F", "M")),
+        ("education", ("primary or less", "secondary", "vocational", "tertiary")),
+        ("smokes", ("yes",)),
+    )
+    for level in levels
+)
+REGIONS = ("Capital", "Coast", "East", "Lakes", "West")
+REGION_PAIRS = tuple((one, other) for one in REGIONS for other in REGIONS if one < other)
+FAMILIES = {
+    "share": tuple(f"proportion({one})" for one in CONDITIONS),
+    "share in a group": TWENTY,
+    "difference of shares": tuple(
+        f"proportion({what}, where=region == '{one}') - proportion({what}, where=region == '{other}')"
+        for one, other in REGION_PAIRS
+        for what in ("smokes == 'yes'", "education == 'tertiary'")
+    ),
+    "ratio of shares": tuple(
+        f"proportion({what}, where=region == '{one}') / proportion({what}, where=region == '{other}')"
+        for one, other in REGION_PAIRS
+        for what in ("smokes == 'yes'", "education == 'tertiary'")
+    ),
+    "crosstab": tuple(f"crosstab({one}, {other})" for one in ATTRIBUTES for other in ATTRIBUTES if one != other),
+    "crosstab, percent of rows": tuple(
+        f"crosstab({one}, {other}, percent='row')" for one in ATTRIBUTES for other in ATTRIBUTES if one != other
+    ),
+    "share by groups": tuple(
+        f"proportion({one}, by={by})" for one in CONDITIONS[6:] for by in ("region", "education") if by not in one
+    ),
+    "count": tuple(f"count({one})" for one in CONDITIONS),
+    "median": tuple(f"median(age, where={one})" for one in CONDITIONS),
+    "mean": tuple(f"mean(age, where={one})" for one in CONDITIONS),
+    "association": tuple(f"association({one}, {other})" for one in ATTRIBUTES for other in ATTRIBUTES if one < other),
+    "regression": tuple(f"{one} ~ {other}" for one in ("smokes", "sex") for other in ATTRIBUTES if one != other),
+}
 BLOCK = {"account": "people", "run": "r", "head": "h", "sequence": 2}
 
 
-def asked(release: Release, question: str, seed: int, use: str = TOGETHER):
-    event = {"event": "yes"} if "~" in question else {}
-    draws = 1500 if "~" in question else 2000
+def event_of(question: str) -> dict[str, str]:
+    """What is the event of a regression."""
+    return {"event": "yes" if question.startswith("smokes") else "M"} if "~" in question else {}
+
+
+def asked(release: Release, question: str, seed: int, use: str = TOGETHER, draws: int | None = None):
+    event = event_of(question)
+    draws = draws or (1500 if "~" in question else 2000)
     return ask(release, question, draws=draws, rng=np.random.default_rng(seed), use=use, **event)
 
 
-def confirmed(
-    source: CodedSource, release: Release, question: str, rho: Fraction, seed: int
-) -> tuple[Release, Release]:
-    """The release with one more table, and with that table alone."""
-
-    given = Asked(question=question, event="yes" if "~" in question else None)
-    margin = deciding_table(given, release.schema)
+def confirmed(source: CodedSource, release: Release, question: str, rho: Fraction, seed: int) -> Release:
+    """The release with one more table."""
+    given = Asked(question=question, event=event_of(question).get("event"))
+    margin = deciding_table(given, release)
     plan = confirmation_plan(release.schema, release.statement.unit, margin, rho, label="confirmation")
     gate = Gate(source=source, schema=release.schema, plan=plan, stream=SeededStream(seed))
     (fresh,) = gate.measure([query_of(plan.steps[0])])
-    joined = add_measurement(release, fresh, plan=plan, ledger=BLOCK)
-    return joined, replace(joined, measurements=(fresh,))
+    return add_measurement(release, fresh, plan=plan, ledger=BLOCK)
 
 
-def truths(schema: us.Schema) -> dict[str, list[float]]:
+def truths(schema: us.Schema, census, questions: tuple[str, ...]) -> dict[str, list[float]]:
     """What the census says, which the records are a sample of."""
-    census = make_people(CENSUS, seed=1).select(list(schema.names))
     whole = us.wrap(census, schema)
     found = {}
-    for question in dict.fromkeys((*QUESTIONS, *LEVELS, *TWENTY)):
-        event = {"event": "yes"} if "~" in question else {}
-        answer = us.infer(whole, question, synthesis="simple", records=CENSUS, **event)
+    for question in dict.fromkeys(questions):
+        answer = us.infer(whole, question, synthesis="simple", records=CENSUS, **event_of(question))
         found[question] = [one.value for one in answer.estimates]
     return found
 
 
-def one_set(schema: us.Schema, truth: dict[str, list[float]], rho: str, seed: int, census) -> dict[str, list[list]]:
-    """One data set: for each question the label of each estimate and whether its interval holds the truth."""
+def made(schema: us.Schema, rho: str, seed: int, census):
+    """One data set and its release: the people, their source, and all pairs of attributes with noise."""
     rng = np.random.default_rng(seed)
     people = census.take(rng.choice(CENSUS, RECORDS, replace=False))
     source = us.open_source(people, schema)
-    release = us.synthesize(source, method="ipf", margins="2", budget=us.ZCDP(rho=rho), stream=SeededStream(seed))
     # What a test stream makes promises nothing; here the plan's budget stands for the promise.
+    with warnings.catch_warnings(action="ignore"):
+        release = us.synthesize(source, method="ipf", margins="2", budget=us.ZCDP(rho=rho), stream=SeededStream(seed))
+    return people, source, release
+
+
+def real_values(truth: dict[str, list[float]], question: str, people) -> list[float]:
+    """The truth of a question: that of the census, and for a number of records that of the sample."""
+    if not question.startswith("count"):
+        return truth[question]
+    name, level = question.removeprefix("count(").removesuffix(")").split(" == ")
+    return [float(sum(value == level.strip("'") for value in people[name].to_pylist()))]
+
+
+def judged(tables: Release, question: str, seed: int, use: str, real: list[float]) -> list[list]:
+    """For each estimate its label, whether its interval holds the truth, and its width; nothing if it is refused."""
+    try:
+        answer = asked(tables, question, seed, use)
+    except UnderstudyError:
+        return []
+    return [
+        [label, bool(one.low <= value <= one.high), one.high - one.low]
+        for label, one, value in zip(answer.labels, answer.estimates, real, strict=True)
+    ]
+
+
+def one_set(schema: us.Schema, truth: dict[str, list[float]], rho: str, seed: int, census) -> dict[str, list[list]]:
+    """One data set: twelve questions that were fixed beforehand."""
+    people, source, release = made(schema, rho, seed, census)
     found: dict[str, list[list]] = {}
-    price = Fraction(rho) / 10
-
-    def noted(name: str, question: str, tables: Release) -> None:
-        try:
-            answer = asked(tables, question, seed)
-        except UnderstudyError:
-            return
-        real = truth[question]
-        if question.startswith("count"):
-            real = [float(sum(value == "yes" for value in people["smokes"].to_pylist()))]
-        found.setdefault(name, []).extend(
-            [label, bool(one.low <= value <= one.high)]
-            for label, one, value in zip(answer.labels, answer.estimates, real, strict=True)
-        )
-
     for number, question in enumerate(QUESTIONS):
-        joined, _ = confirmed(source, release, question, price, 1000 * seed + number)
-        noted(question, question, joined)
+        joined = confirmed(source, release, question, Fraction(rho) / 10, 1000 * seed + number)
+        real = real_values(truth, question, people)
+        for how, use in ((AS_SERVED, CONFIRMED), (ALL_TABLES, TOGETHER)):
+            found[f"{question}, {how}"] = judged(joined, question, seed, use, real)
+    return found
+
+
+def kinds_set(schema: us.Schema, truth: dict[str, list[float]], rho: str, seed: int, census) -> dict[str, list[list]]:
+    """One data set: of each kind the question whose answer in the release is farthest from the truth."""
+    people, source, release = made(schema, rho, seed, census)
+    found: dict[str, list[list]] = {}
+    for number, (kind, family) in enumerate(FAMILIES.items()):
+        far: dict[str, float] = {}
+        for question in family:
+            try:
+                answer = asked(release, question, seed, draws=LOOK)
+            except UnderstudyError:
+                continue
+            errors = np.abs([one.value for one in answer.estimates] - np.array(real_values(truth, question, people)))
+            with np.errstate(all="ignore"):
+                z = errors / np.array(answer.standard_errors)
+            far[question] = float(np.nanmax(z)) if np.isfinite(z).any() else 0.0
+        if not far:
+            continue
+        chosen = max(far, key=lambda one: far[one])
+        joined = confirmed(source, release, chosen, Fraction(rho) / 10, 1000 * seed + number)
+        real = real_values(truth, chosen, people)
+        for how, use in ((AS_SERVED, CONFIRMED), (ALL_TABLES, TOGETHER)):
+            found[f"{kind}, {how}"] = judged(joined, chosen, seed, use, real)
     return found
 
 
 def chosen_set(schema: us.Schema, truth: dict[str, list[float]], rho: str, seed: int, census) -> dict[str, list[list]]:
     """One data set: questions chosen after seeing the release; label, whether it holds the truth, and width."""
-    rng = np.random.default_rng(seed)
-    people = census.take(rng.choice(CENSUS, RECORDS, replace=False))
-    source = us.open_source(people, schema)
-    release = us.synthesize(source, method="ipf", margins="2", budget=us.ZCDP(rho=rho), stream=SeededStream(seed))
+    _, source, release = made(schema, rho, seed, census)
     seen: dict[str, tuple[float, float]] = {}
     for question in TWENTY:
         try:
@@ -156,50 +236,34 @@ def chosen_set(schema: us.Schema, truth: dict[str, list[float]], rho: str, seed:
         "exaggerated": max(seen, key=lambda one: abs(seen[one][0] - truth[one][0]) / seen[one][1]),
     }
     for (why, question), share in product(chosen.items(), (Fraction(1, 10), Fraction(1))):
-        joined, alone = confirmed(source, release, question, Fraction(rho) * share, 7000 + seed)
-        for how, tables, use in ((AS_SERVED, joined, NEWEST), (ALL_TABLES, joined, TOGETHER), (ALONE, alone, TOGETHER)):
-            try:
-                answer = asked(tables, question, seed, use)
-            except UnderstudyError:
-                continue
-            held = bool(answer.low <= truth[question][0] <= answer.high)
+        joined = confirmed(source, release, question, Fraction(rho) * share, 7000 + seed)
+        for how, use in ((AS_SERVED, CONFIRMED), (ALL_TABLES, TOGETHER), (ALONE, NEWEST)):
             name = f"{why}, fresh rho {share} of the release's, {how}"
-            found.setdefault(name, []).append([answer.validity, held, answer.high - answer.low])
+            found.setdefault(name, []).extend(judged(joined, question, seed, use, truth[question]))
     return found
 
 
-def chosen_table(results: dict[str, dict[str, dict[str, list[list]]]]) -> str:
-    """Coverage of questions that were chosen, whatever the label, with labels and widths beside."""
-    lines = ["| question, fresh table, answer | " + " | ".join(f"rho {rho}" for rho in RHOS) + " |"]
-    lines.append("|---" * (1 + len(RHOS)) + "|")
-    for name in dict.fromkeys(name for by_seed in results.values() for one in by_seed.values() for name in one):
-        cells = []
-        for rho in RHOS:
-            seen = [one for by_seed in results.get(rho, {}).values() for one in by_seed.get(name, [])]
-            valid = sum(one[0] == "valid" for one in seen)
-            held, width = (np.mean([one[place] for one in seen]) if seen else np.nan for place in (1, 2))
-            cells.append(f"{held:.3f} of {len(seen)} ({valid} valid), {width:.3f} wide")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def table(results: dict[str, dict[str, dict[str, list[list]]]]) -> str:
-    """Coverage of answers from all tables, for questions fixed beforehand, by question and rho.
-
-    The server calls such answers *selection not modelled*, since it cannot know when a question was fixed.
-    """
-    lines = ["| question | " + " | ".join(f"rho {rho}" for rho in RHOS) + " |", "|---" * (1 + len(RHOS)) + "|"]
+    """Coverage by question and rho: of what is `valid`, of ranges, and of everything else that had an answer."""
+    lines = ["| question, answer | " + " | ".join(f"rho {rho}" for rho in RHOS) + " |", "|---" * (1 + len(RHOS)) + "|"]
     names = dict.fromkeys(name for by_seed in results.values() for one in by_seed.values() for name in one)
-    for name in names:
+    totals = {how: f"all, {how}" for how in (AS_SERVED, ALL_TABLES)}
+    for name in (*names, *totals.values()):
         cells = []
         for rho in RHOS:
             seen = [
-                pair
-                for one in results.get(rho, {}).values()
-                for pair in one.get(name, [])
-                if pair[0] in ("valid", "range", "selection not modelled")
+                one
+                for by_name in results.get(rho, {}).values()
+                for key, listed in by_name.items()
+                if key == name or (name in totals.values() and key.endswith(name.removeprefix("all")))
+                for one in listed
             ]
-            cells.append(f"{np.mean([hit for _, hit in seen]):.3f} of {len(seen)}" if seen else "none")
+            parts = []
+            for label in dict.fromkeys(sorted(one[0] for one in seen)):
+                held = [one[1] for one in seen if one[0] == label]
+                parts.append(f"{label} {np.mean(held):.3f} of {len(held)}")
+            width = f", {np.median([one[2] for one in seen]):.3g} wide" if seen and name in names else ""
+            cells.append("; ".join(parts) + width or "none")
         lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -210,22 +274,28 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1.0, help="processor time of this run")
     parser.add_argument("--out", type=Path, help="where results are kept, to be added to")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--chosen", action="store_true", help="questions chosen after seeing the release")
+    parser.add_argument(
+        "--choice", choices=("none", "kinds", "shares"), default="none", help="how questions are chosen"
+    )
     given = parser.parse_args()
     schema = small_schema()
     results = json.loads(given.out.read_text()) if given.out and given.out.exists() else {}
-    truth, census = truths(schema), make_people(CENSUS, seed=1).select(list(schema.names))
+    census = make_people(CENSUS, seed=1).select(list(schema.names))
+    work, questions = {
+        "none": (one_set, QUESTIONS),
+        "kinds": (kinds_set, tuple(one for family in FAMILIES.values() for one in family)),
+        "shares": (chosen_set, (*LEVELS, *TWENTY)),
+    }[given.choice]
+    truth = truths(schema, census, questions)
     until = time.process_time() + 60 * given.minutes
     for seed in range(given.first, given.first + given.sets):
         for rho in RHOS:
             if str(seed) in results.get(rho, {}) or time.process_time() > until:
                 continue
-            results.setdefault(rho, {})[str(seed)] = (chosen_set if given.chosen else one_set)(
-                schema, truth, rho, seed, census
-            )
+            results.setdefault(rho, {})[str(seed)] = work(schema, truth, rho, seed, census)
             if given.out:
                 given.out.write_text(json.dumps(results))
-    print((chosen_table if given.chosen else table)(results))
+    print(table(results))
     print(f"\n{ {rho: len(one) for rho, one in results.items()} } data sets of {RECORDS:,} people")
 
 

@@ -139,9 +139,28 @@ def _plain(table: pa.Table) -> pa.Table:
     return pa.table([column.cast(pa.int64()) for column in columns], names=table.column_names)
 
 
+def peer_command(
+    python: str, method: str, schema: us.Schema, table: pa.Table, folder: Path, *, epsilon: str, pure: bool, out: Path
+) -> list[str]:
+    """What runs a peer on a table, with as many rows as the table has."""
+    parquet.write_table(table, folder / "data.parquet")
+    (folder / "domain.json").write_text(json.dumps(dict(zip(schema.names, schema.shape(), strict=True))))
+    rho = 0.0 if pure else float(cdp_rho(Fraction(epsilon), DELTA))
+    return [python, str(Path(__file__).with_name("margin_peers.py")), method, str(folder / "data.parquet"),
+            str(folder / "domain.json"), epsilon, str(rho), str(table.num_rows), str(out)]  # fmt: skip
+
+
+def limited(command: list[str], limit: int) -> subprocess.CompletedProcess[str]:
+    """A command on one core, ended after some CPU seconds."""
+    one_core = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu",
+                "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}  # fmt: skip
+    command = ["/bin/sh", "-c", f'ulimit -t {limit}; exec "$@"', "sh", *command]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=one_core)
+
+
 def run_case(case: Case, folder: Path, seeds: list[int], patience: int) -> list[dict[str, Any]]:
     """Some syntheses in a child process, scored here; a failure is a result too."""
-    schema, table, rows = load(case.data)
+    schema, table, _ = load(case.data)
     if case.ours:
         wanted = [case.data, case.method, case.epsilon, case.pure, seeds]
         command = [sys.executable, __file__, "--one", json.dumps(wanted), "--folder", str(folder)]
@@ -151,17 +170,10 @@ def run_case(case: Case, folder: Path, seeds: list[int], patience: int) -> list[
         if not python:
             return [{"seed": seeds[0], "absent": f"{PEERS[case.method.split('-')[0]]} is not set"}]
         seeds = seeds[:1]
-        parquet.write_table(table, folder / "data.parquet")
-        (folder / "domain.json").write_text(json.dumps(dict(zip(schema.names, schema.shape(), strict=True))))
-        rho = 0.0 if case.pure else float(cdp_rho(Fraction(case.epsilon), DELTA))
-        command = [python, str(Path(__file__).with_name("margin_peers.py")), case.method, str(folder / "data.parquet"),
-                   str(folder / "domain.json"), case.epsilon, str(rho), str(rows),
-                   str(folder / f"{case.rows_by}_{seeds[0]}.parquet")]  # fmt: skip
+        command = peer_command(python, case.method, schema, table, folder, epsilon=case.epsilon, pure=case.pure,
+                               out=folder / f"{case.rows_by}_{seeds[0]}.parquet")  # fmt: skip
         limit = patience
-    one_core = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
-                "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}  # fmt: skip
-    command = ["/bin/sh", "-c", f'ulimit -t {limit}; exec "$@"', "sh", *command]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=one_core)
+    done = limited(command, limit)
     if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
         return [{"seed": seeds[0], "failed": f"not finished after {limit} CPU s"}]
     if done.returncode != 0:

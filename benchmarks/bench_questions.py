@@ -6,7 +6,8 @@
 Populations: Adult (12 attributes), the Massachusetts excerpt (24), NLTCS (16) and generated latent classes (14
 attributes of 2 to 8 levels). People are drawn with replacement; questions are drawn from the seed about levels that at
 least 5 percent of the people have: shares in subgroups, differences, cross-tabulations and logistic regressions of two
-attributes, and shares of three. An answer counts by its worst label. Every release is a line; a second run adds.
+attributes, and shares of three. An answer counts by its worst label; *quantities* is the mean part of an answer's
+quantities that is `valid`. Every release is a line; a second run adds.
 ``--rows``: also the mean S_pMSE of all pairs, divided by that of the same plan without tables for answers.
 """
 
@@ -174,6 +175,7 @@ def one_release(name: str, size: int, budget: str, seed: int, *, rows: bool) -> 
         held = None if not np.isfinite(true) else bool(first.low - 1e-9 <= true <= first.high + 1e-9)
         answers.append({
             "kind": kind, "text": text, "label": answer.validity, "held": held, "first": answer.labels[0],
+            "quantities": [len(answer.labels), sum(label == "valid" for label in answer.labels)],
             "width": first.high - first.low if np.isfinite(first.high - first.low) else None,
             "seconds": round(time.process_time() - began, 2),
         })  # fmt: skip
@@ -188,9 +190,10 @@ def one_release(name: str, size: int, budget: str, seed: int, *, rows: bool) -> 
 
 def show(results: list[dict]) -> str:
     lines = [
-        "| file | budget | records | tables for answers | two-way `valid` | two-way `range` | two-way refused | "
+        "| file | budget | records | tables for answers | two-way `valid` | quantities `valid` | two-way `range` | "
+        "two-way refused | "
         "three-way `range` or `valid` | three-way refused | `valid` covered | rows |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     groups: dict[tuple[str, str, int], list[dict]] = defaultdict(list)
     for one in results:
@@ -202,12 +205,15 @@ def show(results: list[dict]) -> str:
 
     for (file, budget, records), found in sorted(groups.items()):
         answers = [one for each in found for one in each["answers"]]
+        told = [one["quantities"] for one in answers if one["kind"] == "two-way" and "quantities" in one]
+        parts = [best / all_of_them for all_of_them, best in told]
         held = [one["held"] for one in answers if one.get("first") == "valid" and one["held"] is not None]
         rows = [one["rows"] for one in found if "rows" in one]
         tables = "/".join(dict.fromkeys(str(one["required"]) for one in found))
         lines.append(
             f"| {file} | {budget} | {records:,} | {tables} | {part(answers, 'two-way', ('valid',)):.2f} | "
-            f"{part(answers, 'two-way', ('range',)):.2f} | {part(answers, 'two-way', ('refused',)):.2f} | "
+            f"{np.mean(parts) if parts else np.nan:.2f} | {part(answers, 'two-way', ('range',)):.2f} | "
+            f"{part(answers, 'two-way', ('refused',)):.2f} | "
             f"{part(answers, 'three-way', ('valid', 'range')):.2f} | {part(answers, 'three-way', ('refused',)):.2f} | "
             f"{np.mean(held) if held else np.nan:.2f} of {len(held)} | "
             f"{np.mean(rows) if rows else np.nan:.2f} ({len(found)}) |"

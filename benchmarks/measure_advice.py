@@ -38,7 +38,7 @@ from understudy.inference.estimands import make_estimand
 from understudy.privacy.randomness.streams import SeededStream
 
 QUESTIONS = 2
-REPEATS = 3
+REPEATS = 12
 FIRST_SEED = 20_261_117
 KNOWN_TO = 0.05  # shares that are published, rounded; the rarest are known to be there
 
@@ -101,8 +101,16 @@ def measure(seed: int, *, shares: bool) -> list[dict[str, object]]:
                 continue
             found.append({**row, "estimate": name, "label": label, "promised": said.ratio, "delivered": width / own,
                           "promised_width": said.width, "delivered_width": width,
-                          "known_width": with_shares[name].width if name in with_shares else None})  # fmt: skip
+                          "held": held(said, width, width / own),
+                          "known_width": with_shares[name].width if name in with_shares else None,
+                          "known_held": held(with_shares[name], width, width / own) if name in with_shares else None,
+                          })  # fmt: skip
     return found
+
+
+def held(said: Width, width: float, ratio: float) -> list[bool]:
+    """Whether the promised ranges hold the delivered width, and the delivered ratio to the real data's."""
+    return [said.low <= width <= said.high, said.ratio_low <= ratio <= said.ratio_high]
 
 
 def summary(folder: Path) -> str:
@@ -124,13 +132,18 @@ def summary(folder: Path) -> str:
         low, middle, high = np.quantile(ratios, [0.025, 0.5, 0.975])
         within = float(np.mean((ratios >= 0.5) & (ratios <= 2)))
         told = f"median {middle:.2f}  95% {low:.2f}-{high:.2f}  within 2: {within:.2f}"
-        lines.append(f"{name:28} {'width' if what else 'ratio to the real':18} n {len(ratios):4}  {told}")
+        inside = float(np.mean([row["held"][0 if what else 1] for row in group]))
+        lines.append(
+            f"{name:28} {'width' if what else 'ratio to the real':18} n {len(ratios):4}  {told}  in range {inside:.2f}"
+        )
     known = [row for row in first.values() if row.get("known_width")]
     if known:
         ratios = np.array([row["known_width"] / row["delivered_width"] for row in known])
         within = float(np.mean((ratios >= 0.5) & (ratios <= 2)))
+        inside = float(np.mean([row["known_held"][0] for row in known]))
         lines.append(
-            f"with published shares, width: n {len(ratios)}  median {np.median(ratios):.2f}  within 2: {within:.2f}"
+            f"with published shares, width: n {len(ratios)}  median {np.median(ratios):.2f}  within 2: {within:.2f}  "
+            f"in range {inside:.2f}"
         )
     return "\n".join(lines)
 

@@ -26,9 +26,10 @@ import numpy as np
 import pyarrow as pa
 
 import understudy as us
-from understudy.core.linked_schema import NONE, LinkedSchema
+from understudy.core.linked_schema import LinkedSchema
 from understudy.core.linked_schema_file import parse_any_schema
 from understudy.core.schema import Attribute, Schema
+from understudy.core.slot_columns import NONE
 from understudy.core.structural_zeros import Condition, Impossible
 from understudy.core.table import CodedTable
 from understudy.demo.families import FAMILIES_SCHEMA, make_families
@@ -196,32 +197,72 @@ def compare(runs: int, only: list[str]) -> None:
                 print(json.dumps(told), flush=True)
 
 
+EARNED = """
+[[attribute]]
+table = "persons"
+name = "earned"
+edges = [0, 1, 1000, 2000, 3000, 4000, 6000]
+
+[[derived]]
+name = "total"
+function = "sum"
+of = "earned"
+edges = [0, 1500, 3000, 4500, 6000, 9000, 18000]
+
+[[derived]]
+name = "equivalised"
+function = "equivalised"
+of = "earned"
+age = "age"
+edges = [0, 900, 1800, 2700, 6000]
+"""
 QUESTIONS = (
     ("proportion(size == 1)", None),
     ("proportion(income == 'low')", None),
     ("proportion(income == 'low')", "child"),
     ("proportion(income == 'low')", "member"),
     ("proportion(partner_age >= 45)", None),
+    ("mean(partner_age) - mean(reference_age, where=partner_age >= 0)", None),
+    ("proportion(total >= 4500)", None),
+    ("proportion(equivalised < 900)", None),
+    ("proportion(equivalised < 900)", "child"),
+    ("proportion(equivalised < 900)", "member"),
+    ("mean(total)", None),
+    ("proportion(sex == 'F')", None),
+    ("proportion(works == 'yes', where=age >= 18)", None),
 )
+OF_MEMBERS = ("proportion(sex == 'F')", "proportion(works == 'yes', where=age >= 18)")  # under the unit of a person
 
 
-def coverage(files: int, to: Path, households: int = 3000) -> None:
+def with_earnings(households: int, seed: int) -> pa.Table:
+    """Generated families with what each member earns."""
+    rng = np.random.default_rng(seed)
+    table = make_families(households, seed=seed)
+    works = np.array(table["works"].to_numpy(zero_copy_only=False)) == "yes"
+    earned = np.where(works, np.clip(rng.gamma(4, 550, len(works)), 1, 5990), 0)
+    return table.append_column("earned", pa.array(np.round(earned, 2)))
+
+
+def coverage(files: int, to: Path, first: int, households: int = 1000) -> None:
     """How often intervals hold the truth of the population that files of households are drawn from."""
-    schema = parse_any_schema(FAMILIES_SCHEMA, "families")
+    schema = parse_any_schema(FAMILIES_SCHEMA + EARNED, "families")
     assert isinstance(schema, LinkedSchema)
-    truth = population_truth(schema)
     done = {json.loads(line)["seed"] for line in to.read_text().splitlines()} if to.exists() else set()
-    for seed in range(files):
+    truth = population_truth(schema)
+    for seed in range(first, first + files):
         if seed in done:
             continue
         epsilon = (1, 4)[seed % 2]
         unit = ("household", "person", "add_remove")[seed // 2 % 3]
         release: Any = us.synthesize(
-            make_families(households, seed=seed), schema=schema, unit=unit,
+            with_earnings(households, seed), schema=schema, unit=unit,
             budget=us.ApproxDP(epsilon=epsilon, delta=DELTA),
         )  # fmt: skip
-        hits = []
+        hits: list[Any] = []
         for question, weighted in QUESTIONS:
+            if question in OF_MEMBERS and unit != "person":
+                hits.append(None)
+                continue
             answer = us.infer(release, question, weighted=weighted)
             one = answer.estimates[0]
             hits.append([bool(one.low <= truth[question, weighted] <= one.high), one.high - one.low, answer.labels[0]])
@@ -229,30 +270,53 @@ def coverage(files: int, to: Path, households: int = 3000) -> None:
             file.write(json.dumps({"seed": seed, "epsilon": epsilon, "unit": unit, "hits": hits}) + "\n")
     rows = [json.loads(line) for line in to.read_text().splitlines()]
     for place, (question, weighted) in enumerate(QUESTIONS):
-        held = [row["hits"][place][0] for row in rows]
-        labels = sorted({row["hits"][place][2] for row in rows})
-        width = np.median([row["hits"][place][1] for row in rows])
+        asked = [row["hits"][place] for row in rows if row["hits"][place] is not None]
+        if not asked:
+            continue
+        held = [hit[0] for hit in asked]
+        labels = sorted({hit[2] for hit in asked})
+        width = np.median([hit[1] for hit in asked])
         print(f"{question} of {weighted or 'household'}: {np.mean(held):.3f} of {len(held)} files, width {width:.3f}, "
               f"{labels}")  # fmt: skip
 
 
 def population_truth(schema: LinkedSchema) -> dict[tuple[str, str | None], float]:
     """The truth of the questions in the population: from one very large file."""
-    linked = open_households(make_families(2_000_000, seed=10**9), schema).confidential_families()
+    people = with_earnings(300_000, 10**9)
+    linked = open_households(people, schema).confidential_families()
     size = linked.by_role.sum(axis=1)
     low = linked.households.columns["income"] == 0
     children = linked.by_role[:, 2]
+    total, fair = (linked.derived_columns()[name] for name in ("total", "equivalised"))
+    poor = fair == 0
     partner = np.full(len(size), -1.0)
     ages = np.array(schema.members["age"].edges[:-1], dtype=float)
     here = linked.role == 1
     partner[linked.owner[here]] = ages[linked.members.columns["age"][here].astype(int)]
-    return {
-        ("proportion(size == 1)", None): float((size == 1).mean()),
-        ("proportion(income == 'low')", None): float(low.mean()),
-        ("proportion(income == 'low')", "child"): float((children * low).sum() / children.sum()),
-        ("proportion(income == 'low')", "member"): float((size * low).sum() / size.sum()),
-        ("proportion(partner_age >= 45)", None): float((partner >= 45).mean()),
-    }
+    sex, age, works = (linked.members.columns[name] for name in ("sex", "age", "works"))
+    found = [
+        float((size == 1).mean()),
+        float(low.mean()),
+        float((children * low).sum() / children.sum()),
+        float((size * low).sum() / size.sum()),
+        float((partner >= 45).mean()),
+        _apart(people),
+        float((total >= 3).mean()),
+        float(poor.mean()),
+        float((children * poor).sum() / children.sum()),
+        float((size * poor).sum() / size.sum()),
+        float(linked.numbers["earned"].sum() / len(size)),
+        float((sex == 0).mean()),
+        float(works[age >= 3].mean()),
+    ]
+    return dict(zip(QUESTIONS, found, strict=True))
+
+
+def _apart(people: pa.Table) -> float:
+    """The mean of the partner's age minus the reference person's, over couples."""
+    frame = people.select(["household", "relation", "age"]).to_pandas()
+    ages = [frame[frame["relation"] == who].set_index("household")["age"] for who in ("spouse", "head")]
+    return float((ages[0] - ages[1]).dropna().mean())
 
 
 def million(households: int) -> None:
@@ -277,6 +341,7 @@ def main() -> None:
     parser.add_argument("what", choices=("compare", "coverage", "million"))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--files", type=int, default=300)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--households", type=int, default=1_000_000)
     parser.add_argument("--to", type=Path, default=Path("households-coverage.jsonl"))
     parser.add_argument("--only", action="append", default=[])
@@ -285,7 +350,7 @@ def main() -> None:
     if given.what == "compare":
         compare(given.runs, given.only)
     elif given.what == "coverage":
-        coverage(given.files, given.to)
+        coverage(given.files, given.to, given.first)
     else:
         million(given.households)
 

@@ -1,12 +1,14 @@
 """Weighted answers from a release of a survey: how often their intervals hold the population's truth, and how wide
 they are.
 
-Two populations are sampled again and again. ``eusilc``: the 6,000 households of the synthetic Austrian EU-SILC file,
+Four populations are sampled again and again. ``eusilc``: the 6,000 households of the synthetic Austrian EU-SILC file,
 each 20 times (296,540 people), sampled by regions (strata) and households (clusters) with unequal probabilities that
 depend on the household and its income. ``informative``: 300,000 generated people, sampled one by one, the less likely
-the larger their income. Weights are spread about 1:50 in both.
+the larger their income. ``stepwise``: the same people, sampled by classes of income, the unemployed and one region more
+often, so that weights jump. Constants of the package were chosen on the first two, the rule for jumps on the third.
+Weights are spread about 1:50 in all.
 
-Every (cell, seed) is one line of results in ``benchmarks/survey.csv``; a run goes on where the last one stopped:
+Every (cell, seed) is one line of results in ``benchmarks/survey.csv.gz``; a run goes on where the last one stopped:
 ``python benchmarks/measure_survey.py run --runs 60 [--cells eusilc-6000-1-approx ...]``, then ``... show``.
 """
 
@@ -14,12 +16,13 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import os
 import sys
 import time
 import warnings
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,17 +35,23 @@ import understudy as us
 from understudy.core.survey_design import Design, Weight
 from understudy.inference.weighting import weighting_of
 
-RESULTS = Path(__file__).with_name("survey.csv")
-FIELDS = ("cell", "seed", "question", "truth", "direct", "value", "low", "high", "label", "noise_to_largest", "seconds")
+RESULTS = Path(__file__).with_name("survey.csv.gz")
+FIELDS = ("cell", "seed", "question", "truth", "direct", "value", "low", "high", "label", "noise_to_largest", "people",
+          "seconds")  # fmt: skip
 DELTA = "1e-6"
 DESIGN = "design"
+LARGEST = 9  # people of a household, as everybody may know
 DRAWN = 150  # samples without a release, for the width of the survey itself
+PEOPLE = 20_000  # rows that stand for people, drawn from every release
 TIMES = 20
 SPREAD = 50.0
 CELLS = (
-    "eusilc-6000-1-approx", "informative-6000-1-approx", "eusilc-2000-1-approx", "informative-2000-1-approx",
-    "eusilc-6000-4-approx", "eusilc-6000-0.5-approx", "eusilc-6000-1-pure", "eusilc-15000-1-approx",
-    "informative-6000-4-approx", "informative-6000-0.5-approx", "informative-15000-1-approx",
+    "eusilc-6000-1-approx", "informative-6000-1-approx", "stepwise-6000-1-approx", "eusilc-2000-1-approx",
+    "informative-2000-1-approx", "eusilc-15000-1-approx", "informative-15000-1-approx", "eusilc-6000-4-approx",
+    "informative-6000-4-approx", "eusilc-6000-0.5-approx", "informative-6000-0.5-approx", "eusilc-6000-1-pure",
+    "informative-6000-1-pure", "stepwise-2000-1-approx", "stepwise-15000-1-approx", "census-6000-1-approx",
+    "census-2000-1-approx", "eusilc-6000-1-approx-measured", "eusilc-2000-1-approx-measured",
+    "eusilc-6000-1-approx-auto", "informative-6000-1-approx-auto",
 )  # fmt: skip
 WORKS = {"1": "work", "2": "work", "3": "unemployed", "5": "retired"}
 QUESTIONS = (
@@ -56,6 +65,10 @@ QUESTIONS = (
     "mean(income)",
     "gini(income)",
 )
+NOT_MAIN = ("gini(income)", "proportion(age >= 65)", "proportion(sex == 'male')")
+MEASURED, AUTO = "-measured", "-auto"  # how the name of a cell may end
+FRESH = 1000
+AREAS = {"25-00703": "Vienna", "25-00503": "Tyrol"}  # of the census: called as the others are, so as to ask the same
 AGE_EDGES = (0, 16, 30, 45, 65, 80, 98)
 
 
@@ -87,12 +100,12 @@ def shares_of(size: np.ndarray) -> np.ndarray:
     return np.clip(size, middle / np.sqrt(SPREAD), middle * np.sqrt(SPREAD))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def population(name: str) -> Population:
     rng = np.random.default_rng(2026)
+    folder = Path(os.environ.get("UNDERSTUDY_DATA", "/work/shared/data"))
     if name == "eusilc":
-        file = Path(os.environ.get("UNDERSTUDY_DATA", "/work/shared/data")) / "eusilc" / "eusilc.parquet"
-        people = pq.read_table(file).to_pandas()
+        people = pq.read_table(folder / "eusilc" / "eusilc.parquet").to_pandas()
         codes, first = np.unique(people["db030"].to_numpy(), return_inverse=True)
         households = len(codes)
         income = people.groupby("db030")["eqIncome"].first().to_numpy()
@@ -108,9 +121,17 @@ def population(name: str) -> Population:
         regions = tuple(sorted(set(region)))
         design = Design(
             sampling_strata="region", clusters="household", population=len(unit),
-            design_effects={"region": 1.85, "sex": 0.5, "age": 1.8, "active": 1.1, "income": 2.6},
+            design_effects={"region": 4.0, "sex": 0.45, "age": 1.4, "active": 1.15, "income": 3.4},
         )  # fmt: skip
         stratum, size = np.tile(region, TIMES), np.tile(size, TIMES)
+    elif name == "census":
+        columns, size = _census(folder / "sdnist" / "ma2019.parquet", rng)
+        unit, stratum, regions = (
+            np.arange(len(size)),
+            columns["region"],
+            tuple(str(one) for one in np.unique(columns["region"])),
+        )
+        design = Design(sampling_strata="region", population=len(unit))
     else:
         people = 300_000
         regions = ("Vienna", "Tyrol", "Carinthia", "Styria")
@@ -126,6 +147,11 @@ def population(name: str) -> Population:
         }
         unit, stratum = np.arange(people), np.zeros(people, int)
         size = np.exp(rng.normal(0, 0.3, people)) * income**-1.2
+        if name == "stepwise":
+            size = np.exp(rng.normal(0, 0.15, people)) * np.where(
+                income < 12000, 8.0, np.where(income < 30000, 3.0, 1.0)
+            )
+            size = size * np.where(active == 1, 4.0, 1.0) * np.where(columns["region"] == "Tyrol", 2.5, 1.0)
         design = Design(population=people)
     size = shares_of(size)
     return Population(
@@ -136,6 +162,29 @@ def population(name: str) -> Population:
         attributes=attributes(regions),
         design=design,
     )
+
+
+def _census(file: Path, rng: np.random.Generator) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """People with an income of at least 1, and how likely each is to be drawn."""
+    people = pq.read_table(file).to_pandas()
+    income = np.array([0 if one == "N" else float(one) for one in people["PINCP"]])
+    people, income = people[income >= 1], income[income >= 1]
+    age = people["AGEP"].astype(int).to_numpy()
+    works = people["INDP_CAT"].to_numpy() != "N"
+    columns = {
+        "region": np.array([AREAS.get(one, one) for one in people["PUMA"]]),
+        "sex": np.where(people["SEX"].to_numpy() == "1", "male", "female"),
+        "age": age,
+        # The last job is known, not whether it is held today: those with little income are called unemployed.
+        "active": np.select(
+            [works & (income < 5000), works, age >= 62], ["unemployed", "work", "retired"], default="other"
+        ),
+        "income": np.minimum(income, 160000),
+    }
+    columns = {key: np.tile(values, 50) for key, values in columns.items()}
+    college = np.tile(people["EDU"].isin(["9", "10", "11", "12"]).to_numpy(), 50)
+    size = np.exp(rng.normal(0, 0.5, len(college))) * np.where(college, 0.5, 1.0) * (columns["income"] + 5000) ** -0.4
+    return columns, size
 
 
 def chances(people: Population, n: int) -> np.ndarray:
@@ -164,6 +213,7 @@ def sample(people: Population, n: int, rng: np.random.Generator) -> dict[str, np
     rows = np.flatnonzero(place[people.unit] >= 0)
     found = {name: values[rows] for name, values in people.columns.items()}
     found["weight"] = 1 / chance[people.unit[rows]]
+    found["household"] = people.unit[rows]
     return found
 
 
@@ -191,9 +241,12 @@ def truth_of(question: str, columns: dict[str, Any], weights: np.ndarray, people
                                 * weights[order] / weights.sum()))  # fmt: skip
 
 
-def one_run(cell: str, seed: int) -> list[dict[str, Any]]:
-    name, n, epsilon, form = cell.rsplit("-", 3)
+def one_run(cell: str, seed: int, questions: tuple[str, ...] = QUESTIONS) -> list[dict[str, Any]]:
+    name, n, epsilon, form = cell.removesuffix(MEASURED).removesuffix(AUTO).rsplit("-", 3)
     people = population(name)
+    design = people.design
+    if cell.endswith(MEASURED):
+        design = replace(design, design_effects=(), measure_effects=True, largest_cluster=LARGEST)
     rng = np.random.default_rng([seed, int(n)])
     drawn = sample(people, int(n), rng)
     start = time.process_time()
@@ -201,15 +254,19 @@ def one_run(cell: str, seed: int) -> list[dict[str, Any]]:
     every = 1 / chances(people, int(n))
     ends = (float(np.floor(every.min())), float(np.ceil(every.max())))  # public: the design says them
     schema = us.Schema(
-        attributes=people.attributes, weight=Weight(column="weight", bounds=ends, decimals=2), design=people.design
+        attributes=people.attributes, weight=Weight(column="weight", bounds=ends, decimals=2), design=design
     )
     budget = us.PureDP(epsilon=epsilon) if form == "pure" else us.ApproxDP(epsilon=epsilon, delta=DELTA)
-    table = pa.table({key: drawn[key] for key in (*people.columns, "weight")})
-    release = us.synthesize(us.open_source(table, schema), budget=budget, method="ipf")
+    table = pa.table({key: drawn[key] for key in (*people.columns, "weight", *design.clusters.split())})
+    release = us.synthesize(
+        us.open_source(table, schema), budget=budget, method="auto" if cell.endswith(AUTO) else "ipf"
+    )
     weighting = weighting_of(release, "weight")
+    every_question = len(questions) == len(QUESTIONS)
+    drawn_people = us.population(release, rows=PEOPLE).to_pandas() if every_question else None
     everybody = np.ones(len(people.unit))
     found = []
-    for question in QUESTIONS:
+    for question in questions:
         truth = truth_of(question, people.columns, everybody, len(people.unit))
         direct = truth_of(question, drawn, weight, len(people.unit))
         line = {"cell": cell, "seed": seed, "question": question, "truth": truth, "direct": direct}
@@ -221,6 +278,9 @@ def one_run(cell: str, seed: int) -> list[dict[str, Any]]:
         line["noise_to_largest"] = _noise_scaled_to_largest(
             release, question, ends[1] / weighting.mean, weighting.records, truth
         )
+        if drawn_people is not None:
+            rows = {key: drawn_people[key].to_numpy() for key in people.columns}
+            line["people"] = truth_of(question, rows, np.ones(PEOPLE), len(people.unit))
         found.append(line)
     for line in found:
         line["seconds"] = round(time.process_time() - start, 2)
@@ -244,6 +304,11 @@ def of_the_design(cell: str) -> list[dict[str, Any]]:
     ]
 
 
+def of_design(cell: str) -> str:
+    """The name under which the design of a cell is kept: it has the population and the number of people."""
+    return f"{'-'.join(cell.split('-')[:2])}-{DESIGN}"
+
+
 def _noise_scaled_to_largest(release: Any, question: str, largest: float, records: float, truth: float) -> float | str:
     """The standard error that noise scaled to the largest weight would give a share, at the noise of the same table."""
     if not question.startswith("proportion"):
@@ -253,16 +318,16 @@ def _noise_scaled_to_largest(release: Any, question: str, largest: float, record
     return float(largest * np.sqrt(noise * (truth**2 + (1 - truth) ** 2)) / records)
 
 
-def run(runs: int, cells: list[str]) -> None:
+def run(runs: int, cells: list[str], first: int, questions: tuple[str, ...]) -> None:
     warnings.simplefilter("ignore")
     done = {(line["cell"], int(line["seed"])) for line in read()}
     fresh = not RESULTS.exists()
-    designs = dict.fromkeys(f"{cell.rsplit('-', 2)[0]}-{DESIGN}" for cell in cells)
-    work = [(cell, DRAWN) for cell in designs] + [(cell, seed) for seed in range(runs) for cell in cells]
+    designs = dict.fromkeys(of_design(cell) for cell in cells)
+    work = [(cell, seed) for seed in range(first, first + runs) for cell in cells] + [(cell, DRAWN) for cell in designs]
     for cell, seed in work:
         if (cell, seed) not in done:
-            lines = of_the_design(cell) if cell.endswith(DESIGN) else one_run(cell, seed)
-            with RESULTS.open("a", newline="", encoding="utf-8") as file:
+            lines = of_the_design(cell) if cell.endswith(DESIGN) else one_run(cell, seed, questions)
+            with gzip.open(RESULTS, "at", newline="", encoding="utf-8") as file:
                 writer = csv.DictWriter(file, FIELDS)
                 if fresh:
                     writer.writeheader()
@@ -275,13 +340,21 @@ def run(runs: int, cells: list[str]) -> None:
 def read() -> list[dict[str, str]]:
     if not RESULTS.exists():
         return []
-    with RESULTS.open(encoding="utf-8", newline="") as file:
+    with gzip.open(RESULTS, "rt", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def show() -> None:
+def wilson(held: float, runs: int) -> str:
+    """The 95 percent interval of a share of runs (Wilson 1927)."""
+    z = 1.96
+    middle, half = held + z * z / (2 * runs), z * np.sqrt(held * (1 - held) / runs + (z / (2 * runs)) ** 2)
+    low, high = ((middle + sign * half) / (1 + z * z / runs) for sign in (-1, 1))
+    return f"{held:.3f} ({low:.3f}-{high:.3f})"
+
+
+def show(first: int) -> None:
     """A table for docs/benchmarks.md: coverage, width beside that of the real data, and the privacy part."""
-    lines = [line for line in read() if line["low"]]
+    lines = [line for line in read() if line["low"] and int(line["seed"]) >= first]
     spreads = {(one["cell"], one["question"]): float(one["value"]) for one in read() if one["cell"].endswith(DESIGN)}
     groups = defaultdict(list)
     for line in lines:
@@ -293,13 +366,13 @@ def show() -> None:
             np.array([float(one[key]) for one in own]) for key in ("low", "high", "truth", "direct", "value")
         )
         holds = float(np.mean((low <= truth) & (truth <= high)))
-        design = spreads[f"{cell.rsplit('-', 2)[0]}-{DESIGN}", question]
-        width = float(np.mean(high - low)) / (2 * 1.96 * design)
+        design = spreads.get((of_design(cell), question))
+        width = "" if design is None else f"{float(np.mean(high - low)) / (2 * 1.96 * design):.2f}"
         part = ""
         if own[0]["noise_to_largest"]:
             noise = np.sqrt(max(np.mean((value - direct) ** 2), 0.0))
             part = f"{noise / np.mean([float(one['noise_to_largest']) for one in own]):.2f}"
-        print(f"| {cell} | `{question}` | {len(own)} | {holds:.3f} | {width:.2f} | {part} |")
+        print(f"| {cell} | `{question}` | {len(own)} | {wilson(holds, len(own))} | {width} | {part} |")
     _show_labels(lines)
 
 
@@ -310,18 +383,21 @@ def _show_labels(lines: list[dict[str, str]]) -> None:
         held[one["cell"], one["label"]].append(float(one["low"]) <= float(one["truth"]) <= float(one["high"]))
     print("\n| cell | label | answers | hold the truth |\n|---|---|---|---|")
     for (cell, label), own in sorted(held.items()):
-        print(f"| {cell} | {label} | {len(own)} | {np.mean(own):.3f} |")
+        print(f"| {cell} | {label} | {len(own)} | {wilson(float(np.mean(own)), len(own))} |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("run", "show"))
     parser.add_argument("--runs", type=int, default=60)
-    parser.add_argument("--cells", nargs="*", default=list(CELLS[:4]))
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--main", action="store_true", help="only the questions that have a bar")
+    parser.add_argument("--cells", nargs="*", default=list(CELLS))
     asked = parser.parse_args()
     if asked.what == "run":
-        run(asked.runs, asked.cells)
-    show()
+        questions = tuple(one for one in QUESTIONS if not (asked.main and one in NOT_MAIN))
+        run(asked.runs, asked.cells, asked.first, questions)
+    show(asked.first)
 
 
 if __name__ == "__main__":

@@ -182,11 +182,21 @@ def known_papers() -> tuple[str, ...]:
     return papers.names()
 
 
+_long_allowed = False  # whether what is long is computed too, in this run
+
+
+def long_allowed() -> bool:
+    """Whether this run does long computations, for what can say more about a number that cannot be computed."""
+    return _long_allowed
+
+
 def run(papers: Iterable[str] | None = None, quick: bool = True) -> list[Outcome]:
     """Compute the printed numbers of some papers (all by default).
 
     ``quick`` leaves long computations out; their outcome says so.
     """
+    global _long_allowed  # noqa: PLW0603 - one run at a time
+    _long_allowed = not quick
     names = known_papers() if papers is None else tuple(papers)
     chosen = [item for name in names for item in items(name)]
     return [item.left_out() if quick and item.long else item.outcome() for item in chosen]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from understudy.figures.drawing import BAD, ORIGINAL, SYNTHETIC, Canvas, Drawing, draw, house_style
+from understudy.figures.drawing import BAD, ORIGINAL, SYNTHETIC, Canvas, Drawing, draw, house_style, ticks_at
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 NOMINAL = 95
 COPY_COLOURS = (ORIGINAL, SYNTHETIC, BAD, "#3f7f4f")
-DATA_SET_COLOURS = ("#00429d", "#b3491a", "#3f7f4f", "#7a3b8f")
+DATA_SET_COLOURS = ("#00429d", "#b3491a", "#3f7f4f", "#7a3b8f", "#c9a227", "#4aa5c9", "#c2517b")
 
 
 def printed_matrices(table: pa.Table) -> Drawing:
@@ -78,18 +78,22 @@ def copies_and_coverage(coverage: Sequence[dict[str, float]], posterior: Sequenc
 def replicated_uniques(table: pa.Table, *, title: str = "") -> Drawing:
     """Percent of uniques replicated by epsilon (a logarithmic axis), one line per data set.
 
-    ``table`` has the columns ``data_set``, ``epsilon`` (null: without noise, drawn at the right end), ``computed`` and
-    ``published`` (null where nothing is printed); published values are drawn as rings.
+    ``table`` has the columns ``data_set``, ``epsilon`` (null: without noise, drawn at the right end), ``computed``
+    (null where the data cannot be had) and ``published`` (null where nothing is printed); published values are rings.
     """
     rows = table.to_pylist()
     end = 10 * max(row["epsilon"] for row in rows if row["epsilon"] is not None)
 
     def paint(figure: Any, axes: Any) -> None:  # noqa: ARG001
         for number, name in enumerate(dict.fromkeys(row["data_set"] for row in rows)):
-            own = sorted((row["epsilon"] or end, row["computed"], row["published"]) for row in rows
-                         if row["data_set"] == name)  # fmt: skip
+            own = sorted(
+                ((row["epsilon"] or end, row["computed"], row["published"]) for row in rows if row["data_set"] == name),
+                key=lambda point: point[0],
+            )
             colour = DATA_SET_COLOURS[number % len(DATA_SET_COLOURS)]
-            axes.plot([e for e, _, _ in own], [c for _, c, _ in own], color=colour, marker=".", label=name)
+            made = [(e, c) for e, c, _ in own if c is not None]
+            if made:
+                axes.plot([e for e, _ in made], [c for _, c in made], color=colour, marker=".", label=name)
             printed = [(e, p) for e, _, p in own if p is not None]
             axes.plot([e for e, _ in printed], [p for _, p in printed], color=colour, marker="o",
                       linestyle="none", fillstyle="none", label=f"{name}, published")  # fmt: skip
@@ -98,8 +102,37 @@ def replicated_uniques(table: pa.Table, *, title: str = "") -> Drawing:
         axes.set_xlabel("epsilon (right of the line: no noise)")
         axes.set_ylabel("replicated uniques, % of uniques")
         axes.grid(visible=True, alpha=0.3)
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=6, ncols=2)
         if title:
             axes.set_title(title, fontsize=9)
 
     return draw(table, paint)
+
+
+MOST_POINTS = 3_000
+
+
+def average_commutes(experiments: Mapping[str, Mapping[str, Any]]) -> Drawing:
+    """One row of panels for each experiment, all commutes left and short ones right: the average commute of every
+    destination by its workers, true and synthetic. ``experiments`` holds the tables of an evaluation by title."""
+    panels = (("all commutes", "true", "synthetic"), ("short commutes", "true_short", "synthetic_short"))
+    kept: list[dict[str, Any]] = []
+    with house_style():
+        canvas = Canvas(9.0, 3.6 * len(experiments), rows=len(experiments), columns=2)
+        for axes, (title, frames) in zip(canvas.axes, experiments.items(), strict=True):
+            rows = frames["destinations"].to_pylist()
+            rows = rows[:: max(1, len(rows) // MOST_POINTS)]
+            kept += [{"experiment": title, **row} for row in rows]
+            for axis, (told, true, synthetic) in zip(axes, panels, strict=True):
+                for name, column, colour in (("true", true, ORIGINAL), ("synthetic", synthetic, SYNTHETIC)):
+                    shown = [(row["workers"], row[column]) for row in rows if row[column] is not None]
+                    axis.scatter([x for x, _ in shown], [y for _, y in shown], s=4, alpha=0.35, color=colour,
+                                 linewidths=0, label=name, rasterized=True)  # fmt: skip
+                axis.set_xscale("log")
+                largest = max(row["workers"] for row in rows)
+                ticks_at(axis.xaxis, [10**power for power in range(len(str(largest)))])
+                axis.set_title(f"{title}, {told}", fontsize=8)
+                axis.set_xlabel("workers at the destination")
+            axes[0].set_ylabel("average commute, miles")
+        canvas.axes[0, 0].legend(frameon=False, markerscale=3)
+        return canvas.finished(pa.Table.from_pylist(kept))

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests import postgres_cluster
+from tests.repeatable import Repeatable
 
 # Scripts that make golden values or stress the machine: they need other packages, or hours.
 collect_ignore_glob = ["golden/make_*.py", "stress/*.py"]
@@ -30,6 +31,15 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 def full_run() -> bool:
     return os.environ.get("FULL") == "1"
+
+
+def pytest_configure() -> None:
+    """Hypothesis looks at the same examples each time, and at fresh ones with PROVE=1."""
+    from hypothesis import settings
+
+    settings.register_profile("repeatable", derandomize=True)
+    if os.environ.get("PROVE") != "1":
+        settings.load_profile("repeatable")
 
 
 def _missing_for_browser() -> str | None:
@@ -90,6 +100,20 @@ def commands_built_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", built)
         patch.setattr(typer.testing, "_get_command", built)
+        yield
+
+
+_repeatable = Repeatable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    _repeatable.begin(item.nodeid)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def the_same_noise_each_time() -> Iterator[None]:
+    with _repeatable.installed():
         yield
 
 

@@ -44,6 +44,15 @@ def draw_questions(rng: np.random.Generator, people: Population, count: int, onl
     return found
 
 
+def draw_more(rng: np.random.Generator, people: Population, count: int, only: Sequence[str] = ()) -> list[Asked]:
+    """Questions about numbers, beside those of ``draw_questions``: they have their own random numbers, so that a seed
+    still asks what it asked before they were thought of."""
+    makers = [_spread, _spread, _spread, _correlation, _quantile_ratio, _mean_difference, _mean_by]
+    places = rng.permutation(len(makers))
+    made = [makers[place](rng, people) for place in places]
+    return [one for one in made if one is not None and one.kind.startswith(tuple(only) or "")][:count]
+
+
 def _names(people: Population, *, numeric: bool | None = None, least: int = 0) -> list[str]:
     return [
         one.name
@@ -168,6 +177,67 @@ def _quantile(rng: np.random.Generator, people: Population) -> Asked | None:
         return np.array([np.quantile(values, at, method="inverted_cdf")])
 
     return Asked(kind="quantile", text=f"quantile({name}, {at}{where})", true=true)
+
+
+def _quantile_ratio(rng: np.random.Generator, people: Population) -> Asked | None:
+    """A ratio of two quantiles of a number, such as that of the upper to the lower tenth."""
+    found = _number(rng, people)
+    if found is None or float(people.schema[found[0]].edges[0]) < 0:
+        return None
+    name, among, where = found
+    column = people.columns[name]
+    high, low = [(0.9, 0.1), (0.8, 0.2), (0.75, 0.25), (0.9, 0.5)][int(rng.integers(4))]
+
+    def true(rows: np.ndarray | None) -> np.ndarray:
+        values = column[among] if rows is None else column[rows][among[rows]]
+        one, two = (np.quantile(values, at, method="inverted_cdf") for at in (high, low))
+        return np.array([one / two if two > 0 else np.inf])
+
+    text = f"quantile({name}, {high}{where}) / quantile({name}, {low}{where})"
+    return Asked(kind="ratio of quantiles", text=text, true=true)
+
+
+def _means(rng: np.random.Generator, people: Population) -> tuple[str, str, list[Callable]] | None:
+    """A number, an attribute that people are grouped by, and the mean in each of its groups."""
+    numbers, levels = _names(people, numeric=True), _names(people, numeric=False)
+    if not numbers or not levels:
+        return None
+    (name,), (group,) = _some(rng, numbers, 1), _some(rng, levels, 1)
+    known, column = _known(people, [name, group]), people.columns[name]
+
+    def mean(code: int) -> Callable[[np.ndarray | None], np.ndarray]:
+        among = known & (people.columns[group] == code)
+
+        def true(rows: np.ndarray | None) -> np.ndarray:
+            values = column[among] if rows is None else column[rows][among[rows]]
+            return np.array([values.mean() if len(values) else np.nan])
+
+        return true
+
+    return name, group, [mean(code) for code in range(len(people.schema[group].levels))]
+
+
+def _mean_difference(rng: np.random.Generator, people: Population) -> Asked | None:
+    found = _means(rng, people)
+    if found is None:
+        return None
+    name, group, means = found
+    first, second = (int(one) for one in rng.choice(len(means), 2, replace=False))
+    levels = people.schema[group].levels
+    text = " - ".join(f"mean({name}, where={group} == '{levels[code]}')" for code in (first, second))
+    return Asked(kind="difference of means", text=text, true=lambda rows: means[first](rows) - means[second](rows))
+
+
+def _mean_by(rng: np.random.Generator, people: Population) -> Asked | None:
+    found = _means(rng, people)
+    if found is None:
+        return None
+    name, group, means = found
+    return Asked(
+        kind="mean by groups",
+        text=f"mean({name}, by={group})",
+        true=lambda rows: np.concatenate([one(rows) for one in means]),
+    )
 
 
 def _gini(values: np.ndarray) -> float:

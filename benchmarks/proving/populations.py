@@ -59,12 +59,16 @@ class Population:
         return pa.table(found)
 
 
-def draw_population(rng: np.random.Generator, attributes: int) -> Population:
-    """A population of a kind that the generator chooses; real files only where they are."""
+def draw_population(rng: np.random.Generator, attributes: int, kind: str | None = None) -> Population:
+    """A population of a kind that the generator chooses, if it is not given; real files only where they are.
+
+    ``scores`` are never chosen, only given: the settings of kept seeds do not change for them.
+    """
     makers = {"log-linear": log_linear, "latent classes": latent_classes, "copula": copula}
     real = real_files()
     kinds = [*makers, "real"] if real else [*makers]
-    kind = str(rng.choice(kinds))
+    drawn = str(rng.choice(kinds))
+    kind, makers = kind or drawn, {**makers, "scores": scores}
     if kind == "real":
         return resampled(rng, str(rng.choice(real)), attributes)
     return with_gaps(rng, makers[kind](rng, attributes))
@@ -134,6 +138,30 @@ def copula(rng: np.random.Generator, attributes: int) -> Population:
             levels = tuple(f"v{code}" for code in range(size))
             listed.append(us.Attribute(name=name, levels=levels, ordered=bool(rng.random() < 0.5)))
     return Population(kind="copula", schema=us.Schema(attributes=tuple(listed)), columns=columns)
+
+
+def scores(rng: np.random.Generator, attributes: int) -> Population:
+    """Whole numbers known one by one: scores that are nearly normal, and skewed numbers of events; some levels.
+
+    The last bin has two values, as it does with every ``integer`` attribute; nearly nobody is in it.
+    """
+    factor = rng.normal(0, 1, PEOPLE)
+    columns: dict[str, Column] = {}
+    listed = []
+    for place in range(attributes):
+        score = factor * rng.normal(0, 0.8) + rng.normal(0, 1, PEOPLE)
+        score = score / score.std()
+        kind = str(rng.choice(["score", "events"])) if place < 2 else str(rng.choice(["score", "events", "levels"]))
+        name, most = f"a{place}", int(rng.choice([9, 12]))
+        if kind == "levels":
+            size = int(rng.choice([2, 3, 4]))
+            columns[name] = np.searchsorted(np.quantile(score, np.arange(1, size) / size), score)
+            listed.append(us.Attribute(name=name, levels=tuple(f"v{code}" for code in range(size))))
+            continue
+        values = most / 2 + most / 7 * score if kind == "score" else np.exp(0.8 * score)
+        columns[name] = np.clip(np.round(values), 0, most).astype(float)
+        listed.append(us.Attribute(name=name, edges=(*range(most + 1), most + 1), integer=True))
+    return Population(kind="scores", schema=us.Schema(attributes=tuple(listed)), columns=columns)
 
 
 def chosen(rng: np.random.Generator, score: np.ndarray) -> Column:

@@ -42,7 +42,8 @@ def failures(results: Iterable[Found]) -> list[dict[str, object]]:
         said = [one["failure"]] if "failure" in one else []
         said += [f"{answer['question']}: {answer['failure']}" for answer in one["answers"] if "failure" in answer]
         if said:
-            listed.append({"seed": one["seed"], "records": one["records"], "failure": said[0]})
+            steered = {"steered": one["steered"]} if "steered" in one else {}
+            listed.append({"seed": one["seed"], "records": one["records"], **steered, "failure": said[0]})
     return listed
 
 
@@ -126,7 +127,12 @@ def _unit(setting: Found) -> str:
 
 
 def page(results: list[Found], remark: str = "") -> str:
-    """The text of docs/proving.md. ``remark``: of which code the results are."""
+    """The text of docs/proving.md. ``remark``: of which code the results are.
+
+    Settings of which the method or epsilon was not drawn have a table of their own and count nowhere else, but for
+    failures.
+    """
+    everything, results = results, [one for one in results if "steered" not in one]
     rows = _judged(results)
     lines = [*_heading(results), *([remark, ""] if remark else []), "## By label", ""]
     lines += _tables([row for label in ORDER for row in rows if row[2] == label], lambda row: row[2], "label")
@@ -148,7 +154,7 @@ def page(results: list[Found], remark: str = "") -> str:
         if some:
             lines += ["", f"## `{label}` by question", "", *_tables(some, BY["question"], "question")]
     lines += _by_violation(results)
-    lines += [*_refusals(results), *_cost(results), *_utility(results), *_failed(results)]
+    lines += [*_refusals(results), *_cost(results), *_utility(results), *_steered(everything), *_failed(everything)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -244,6 +250,27 @@ def _utility(results: list[Found]) -> list[str]:
         f"Mean distance of two-way tables from the records', over {len(useful)} releases: {own.mean():.3f}; of",
         f"`independent` at the same budget {other.mean():.3f}. The release was nearer in {int((own < other).sum())}.",
     ]
+
+
+def _steered(results: list[Found]) -> list[str]:
+    """What was found where a run was steered to one method or epsilon, because few settings have it."""
+    some = [one for one in results if "steered" in one]
+    rows = [row for row in _judged(some) if row[2] in ("valid", "selection not modelled")]
+    if not rows:
+        return []
+    lines = [
+        "",
+        "## Steered settings",
+        "",
+        f"{len(some):,} more seeds, of which the method, epsilon or population was fixed and all else was drawn. They",
+        "are in no table above.",
+        "",
+    ]
+    return [*lines, *_tables(rows, lambda row: f"{_fixed(row[0]['steered'])}: {row[2]}", "fixed: label")]
+
+
+def _fixed(steered: Found) -> str:
+    return ", ".join(f"{name} {value}" for name, value in steered.items())
 
 
 def _failed(results: list[Found]) -> list[str]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import subprocess
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
-from asked import Asked, codes_of, draw_questions
+from asked import Asked, codes_of, draw_more, draw_questions
 from populations import Population, draw_population
 
 import understudy as us
@@ -22,16 +25,19 @@ from understudy.errors import MissingExtraError
 from understudy.inference.ask import ask, delta_method
 from understudy.inference.estimands import make_estimand
 from understudy.inference.labels import MODEL
+from understudy.inference.regression import CERTAIN
 from understudy.privacy.promise.definition import Definition
 from understudy.privacy.randomness.streams import SeededStream
 
 QUESTIONS = 20
 ROUNDS = 30  # of proportional fitting
+MORE = 4  # questions about numbers, beside those
 ASIDE = 8  # of a seed: numbers that the questions do not depend on
 SLOW = ("took too long", "of processor time")  # failures that say how busy or small a machine is
 SECONDS = 10  # of processor time for one answer; more is recorded as a failure
 MOST_GROUPS = 200  # of a question whose interval from the real records is computed beside
 METHODS = ("auto", "ipf", "histogram", "dirichlet", "independent", "mst", "aim", "one_look")
+OF_ODDS = ("logit", "probit", "multinomial", "ordered")
 FAR = 3.0  # widths between a valid interval and the truth from which on a seed is kept as a failure
 
 
@@ -53,29 +59,40 @@ class Setting:
     rng: np.random.Generator
 
 
-def draw_setting(seed: int, most: int = 100_000) -> Setting:
-    """The setting of a seed; few people are likelier than many, and most releases are made by the default method."""
+def draw_setting(
+    seed: int,
+    most: int = 100_000,
+    *,
+    method: str | None = None,
+    epsilon: float | None = None,
+    population: str | None = None,
+) -> Setting:
+    """The setting of a seed; few people are likelier than many, and most releases are made by the default method.
+
+    ``method``, ``epsilon`` and ``population`` steer it: what is given is not drawn.
+    """
     rng = np.random.default_rng(seed)
     attributes = int(rng.choice([3, 4, 5, 6, 8, 12, 20, 40], p=[0.2, 0.2, 0.2, 0.15, 0.12, 0.08, 0.03, 0.02]))
-    population = draw_population(rng, attributes)
+    people = draw_population(rng, attributes, population)
     sizes = [100, 300, 1000, 3000, 10_000, 30_000, 100_000]
     records = min(int(rng.choice(sizes, p=[0.12, 0.2, 0.33, 0.25, 0.07, 0.02, 0.01])), most)
-    epsilon = float(rng.choice([0.5, 1.0, 2.0, 5.0, 10.0]))
-    method = str(rng.choice(METHODS, p=[0.6, 0.1, 0.08, 0.04, 0.04, 0.07, 0.03, 0.04]))
+    drawn_epsilon = float(rng.choice([0.5, 1.0, 2.0, 5.0, 10.0]))
+    drawn_method = str(rng.choice(METHODS, p=[0.6, 0.1, 0.08, 0.04, 0.04, 0.07, 0.03, 0.04]))
+    method, epsilon = method or drawn_method, epsilon or drawn_epsilon
     if method == "dirichlet":
         epsilon *= 4
     approx = method != "dirichlet" and rng.random() < 0.35
     budget = us.ApproxDP(epsilon=epsilon, delta=1e-6) if approx else us.PureDP(epsilon=epsilon)
     kind = "replace" if method == "dirichlet" or rng.random() < 0.7 else "add_remove"
     rows = 2 if rng.random() < 0.06 else 1
-    levels = [one.name for one in population.schema.attributes if one.levels and not one.missing]
+    levels = [one.name for one in people.schema.attributes if one.levels and not one.missing]
     fixed: tuple[str, ...] = ()
-    if kind == "replace" and rows == 1 and levels and not population.schema.impossible and rng.random() < 0.06:
+    if kind == "replace" and rows == 1 and levels and not people.schema.impossible and rng.random() < 0.06:
         fixed = (str(rng.choice(levels)),)
     unit = us.Unit(kind=kind, rows_per_unit=rows, fixed=fixed)
     return Setting(
         seed=seed,
-        population=population,
+        population=people,
         records=records,
         method=method,
         budget=budget,
@@ -101,10 +118,18 @@ def at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def run(seed: int, *, most: int = 100_000, baseline: bool | None = None, only: Sequence[str] = ()) -> dict[str, object]:
+def run(
+    seed: int,
+    *,
+    most: int = 100_000,
+    baseline: bool | None = None,
+    only: Sequence[str] = (),
+    steered: Mapping[str, Any] | None = None,
+) -> dict[str, object]:
     """Everything one seed gives, as plain values. ``baseline``: also how useful its rows are; ``only``: kinds of
-    questions to ask."""
-    setting = draw_setting(seed, most)
+    questions to ask; ``steered``: the method, epsilon or population, if that is not to be drawn."""
+    steered = dict(steered or {})
+    setting = draw_setting(seed, most, **steered)
     rng, people = setting.rng, setting.population
     rows = rng.integers(people.size, size=-(-setting.records // setting.unit.rows_per_unit))
     rows = np.repeat(rows, setting.unit.rows_per_unit)[: setting.records]  # a unit's rows are alike, the hardest case
@@ -120,6 +145,8 @@ def run(seed: int, *, most: int = 100_000, baseline: bool | None = None, only: S
         "rows_per_unit": setting.unit.rows_per_unit,
         "fixed": bool(setting.unit.fixed),
         "zeros": bool(people.schema.impossible),
+        "code": code_of_tree(),
+        **({"steered": steered} if steered else {}),
         "answers": [],
     }
     began = time.process_time()
@@ -148,7 +175,12 @@ def run(seed: int, *, most: int = 100_000, baseline: bool | None = None, only: S
     records = us.wrap(people.frame(rows), people.schema)
     answers = [
         _answer(release, asked, people, rows, records=records, rng=np.random.default_rng([seed, place]), shared=shared)
-        for place, asked in enumerate(draw_questions(rng, people, QUESTIONS, only))
+        for place, asked in enumerate(
+            [
+                *draw_questions(rng, people, QUESTIONS, only),
+                *draw_more(np.random.default_rng([seed, ASIDE, MORE]), people, MORE, only),
+            ]
+        )
     ]
     found["answers"] = answers
     found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -218,6 +250,8 @@ def _answer(
         return {**found, "failure": f"{len(low)} estimates of {len(true)} quantities"}
     # A coefficient that even the population has no finite value of is no test of an interval.
     judged = np.isfinite(true) & (np.abs(true) < 1e6 * np.maximum(1, np.nanmax(np.abs(value), initial=1)))
+    if asked.options.get("family") in OF_ODDS:  # where the search for it gave up on its way to infinity
+        judged &= np.abs(true) < CERTAIN
     slack = 1e-9 * np.maximum(1, np.abs(true))
     found["hits"] = [
         int(lo - s <= t <= hi + s) if j else None
@@ -288,6 +322,22 @@ def _violation(
     except (us.UnderstudyError, np.linalg.LinAlgError, ValueError):
         return [None] * len(width)
     return [_short(one) if np.isfinite(one) else None for one in away]
+
+
+@cache
+def code_of_tree() -> str:
+    """The commit whose code runs, with a plus if files were changed since; empty outside a repository."""
+    try:
+        said = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=8"],
+            cwd=os.path.dirname(os.path.abspath(__file__)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return ""
+    return said.stdout.strip()
 
 
 def _short(number: float) -> float:

@@ -28,6 +28,7 @@ from papers.harness import (
     Simulated,
     data_file,
     listed_items,
+    long_allowed,
     papers,
     pictures,
 )
@@ -111,7 +112,7 @@ ROWS = (
 STARRED = {("S5", 0.01), ("S7", 0.01), ("S7", 0.1), ("S7", 0.5)}
 SWEEPS = 5_000
 QUICK_RUNS = 2  # of S7 in a quick figure
-STARRED_RUNS = 4  # of S7: half a minute of processor time each
+STARRED_RUNS = 10  # of S7: some six seconds of processor time each
 CATALL_EPSILONS = (0.1, 0.5, 1.0, 2.0)
 CATALL_RUNS = 10
 USABLE = 30.0  # "those under 30 generally produce usable results"
@@ -124,12 +125,18 @@ NOT_PUBLIC = "the extract of the census survey is not public here"
 
 
 def schema_of(data_set: str) -> Schema:
+    if data_set not in DATA_SETS:  # an extract that is not public: what is generated in its place
+        names = list(CENSUS)[:-1] if data_set == "P7x" else list(CENSUS)[1:]
+        levels = zip(names, census_sizes(data_set), strict=False)
+        return Schema(attributes=tuple(Attribute(name=name, levels=tuple(range(size))) for name, size in levels))
     return Schema(attributes=ATTRIBUTES[: DATA_SETS[data_set]])
 
 
 @cache
 def cross_tabulation(data_set: str) -> NDArray[np.int64]:
     """The counts of all cells, counted by the engine that releases use. SD2011 is public."""
+    if data_set not in DATA_SETS:
+        return stand_in(data_set)
     schema = schema_of(data_set)
     source = api.open_source(data_file("sd2011", f"{data_set}.csv"), schema, missing_text=MISSING_TEXT)
     (counts,) = source.count([schema.names])
@@ -201,7 +208,8 @@ def scores(data_set: str, method: str, epsilon: float | None, prior: str, runs: 
 
 
 def simulated(values: NDArray[np.float64]) -> Simulated:
-    return Simulated(mean=float(values.mean()), deviation=float(values.std(ddof=1)), runs=len(values))
+    deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return Simulated(mean=float(values.mean()), deviation=deviation, runs=len(values))
 
 
 def uniques(data_set: str) -> float:
@@ -216,8 +224,10 @@ def printed(data_set: str, method: str, epsilon: float | None, *, prior: str, ro
     if row == "ru":
         return simulated(found.uniques)
     if row == "ru as % of p1":
-        return simulated(100 * found.uniques / uniques(data_set))
+        return simulated(100 * found.uniques / max(uniques(data_set), 1e-300))
     if row == "worst three-way utility":
+        if data_set not in WORST:
+            return simulated(found.tables[3][1].max(axis=1))
         return simulated(found.utility_of(WORST[data_set]))
     return simulated(found.mean_utility({"mean two-way utility": 2, "mean three-way utility": 3}[row]))
 
@@ -247,25 +257,38 @@ def census_sizes(data_set: str) -> list[int]:
 
 
 @cache
-def stand_in(data_set: str) -> tuple[float, float]:
-    """p0 and p1 of a generated table of the extract's size: independent attributes whose shares fall as 1, 1/2, 1/3."""
+def stand_in(data_set: str) -> NDArray[np.int64]:
+    """A generated table of the extract's size: independent attributes whose shares fall as 1, 1/2, 1/3."""
     rng = np.random.default_rng(2022)
     sizes = census_sizes(data_set)
     falling = [1 / np.arange(1, size + 1) for size in sizes]
     rows = CENSUS_RECORDS["Ps" if data_set.startswith("Ps") else "P"]
     codes = [rng.choice(len(share), size=rows, p=share / share.sum()) for share in falling]
     counts = np.bincount(np.ravel_multi_index(codes, sizes), minlength=prod(sizes))
-    return 100 * float(np.mean(counts == 0)), 100 * float(np.sum(counts == 1)) / rows
+    return np.asarray(counts.reshape(sizes), dtype=np.int64)
 
 
 def census_shape(data_set: str, row: str) -> float:
-    empty, alone = stand_in(data_set)
-    found = empty if row == "p0" else alone
+    found = empty_cells(data_set) if row == "p0" else uniques(data_set)
     raise CannotComputeError(f"{NOT_PUBLIC}; a generated table of its size and number of cells has {found:.2f}")
 
 
-def census_synthesis() -> float:
-    raise CannotComputeError(NOT_PUBLIC)
+def census_synthesis(data_set: str, setting: str, row: str) -> float:
+    """What can be said of a cell of Tables 2 and 3: what one synthesis of a generated table of that size gives.
+
+    Its attributes are independent, so it says what noise and sampling do, and nothing about dependence. Taken in a full
+    run only; P7x is left to ``benchmarks/measure_census_size.py``, because its table has 3.4 million cells.
+    """
+    if not long_allowed():
+        raise CannotComputeError(f"{NOT_PUBLIC}; with --full, what a generated table of its size gives")
+    if data_set == "P7x":
+        raise CannotComputeError(f"{NOT_PUBLIC}; what a table of its size costs is in docs/benchmarks.md")
+    method = "histogram" if setting == "catall" else "ipf"
+    epsilon = float(setting.removeprefix("eps=")) if setting.startswith("eps=") else None
+    found = printed(data_set, method, epsilon, prior="1", row=row, runs=2 if epsilon is None else 1)
+    raise CannotComputeError(
+        f"{NOT_PUBLIC}; a synthesis of a generated table of its size, with independent attributes, has {found.mean:.2f}"
+    )
 
 
 def private_catall(data_set: str, epsilon: float) -> float:
@@ -350,7 +373,10 @@ def raab() -> Computations:
         if row == "k":
             compute: Compute = partial(lambda name: float(prod(census_sizes(name))), data_set)
         else:
-            compute = partial(census_shape, data_set, row) if row in ("p0", "p1") else census_synthesis
+            setting, _, what = row.partition(" ")
+            compute = partial(census_shape, data_set, row)
+            if row not in ("p0", "p1"):
+                compute = partial(census_synthesis, data_set, setting, what)
         computations[entry["item"], entry["cell"]] = compute
     for data_set in DATA_SETS:
         for epsilon in CATALL_EPSILONS:
@@ -365,9 +391,10 @@ def raab() -> Computations:
 
 
 def figure_1(full: bool) -> Drawing:
-    """Fig. 1 for S5 and S7: ru as % of p1 by epsilon, beside what Tables 2 and 3 print.
+    """Fig. 1: ru as % of p1 by epsilon, computed for S5 and S7, beside what Tables 2 and 3 print for all data sets.
 
-    The paper draws the non-DP syntheses at 3, "equivalent to an epsilon of 100"; here they stand right of a line.
+    The extracts P and Ps are not public, so of these the published points alone are drawn. The paper draws the non-DP
+    syntheses at 3, "equivalent to an epsilon of 100"; here they stand right of a line.
     """
     import pyarrow as pa
 
@@ -383,7 +410,13 @@ def figure_1(full: bool) -> Drawing:
                 "data_set": data_set, "epsilon": epsilon, "computed": found.mean,
                 "published": float(entry.get("expected", entry["published"])), "runs": runs,
             })  # fmt: skip
-    return replicated_uniques(pa.Table.from_pylist(rows), title="Raab (2022), Fig. 1, columns S5 and S7")
+    for data_set in ("P5", "P7", "P7x", "Ps5", "Ps7"):
+        for epsilon in (*EPSILONS, None):
+            place = f"eps={epsilon:g}" if epsilon else "ipf"
+            entry = shown["Table 3" if epsilon else "Table 2", f"{data_set} {place} ru as % of p1"]
+            rows.append({"data_set": data_set, "epsilon": epsilon, "computed": None,
+                         "published": float(entry["published"]), "runs": 0})  # fmt: skip
+    return replicated_uniques(pa.Table.from_pylist(rows), title="Raab (2022), Fig. 1")
 
 
 pictures["raab"] = figure_1

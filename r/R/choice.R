@@ -20,6 +20,9 @@ fixed_tables <- function(release, estimand) {
 
 later_tables <- function(release, estimand) {
   later <- Filter(function(table) table$after, release$tables)
+  if (isTRUE(release$about$inference$chosen_in_turn)) { # the first table that holds the whole question
+    later <- utils::head(Filter(function(table) all(estimand$margin %in% table$margin), later), 1)
+  }
   margins <- lapply(later, function(table) table$margin)
   if (!length(later) || !all(estimand$margin %in% unlist(margins)) || !joined_by(margins, estimand$margin)) return(NULL)
   later
@@ -33,7 +36,7 @@ ways_around_choice <- function(release, estimand, level) {
   width <- function(tables, chosen) {
     half <- z * sqrt(rows + noise_beside_sampling(release, tables, estimand, records))
     if (!chosen) return(half)
-    room <- rows * expected_bias(release, estimand, records)
+    room <- expected_room(release, estimand, records, noise_beside_sampling(release, tables, estimand, records), rows, level)
     if (room <= MOST_ROOM * half) half + room else Inf
   }
   ways <- list()
@@ -62,9 +65,58 @@ free_of_choice <- function(release, estimand) {
   length(estimand$margin) == 1 && isTRUE(release$about$inference$measures_every_attribute)
 }
 
-# The most by which the choice can have moved each quantity, through the sample of people.
+NODES <- 400
+HALVINGS <- 60
+
+# Half of an interval that holds the truth whatever chose the table: one of `questions` chosen by the part `seen` of the
+# error, which is normal like the rest, `own`.
+half_width <- function(own, seen, level, questions) {
+  z <- -stats::qnorm(((seq_len(NODES) - 0.5) / NODES) / (2 * questions))
+  mapply(function(own, seen) {
+    largest <- seen * z
+    scale <- max(own, 1e-9 * (own + seen) + TINY)
+    low <- 0
+    high <- (own + seen) * -stats::qnorm((1 - level) / (2 * questions)) + TINY
+    for (step in seq_len(HALVINGS)) {
+      middle <- (low + high) / 2
+      missed <- mean(stats::pnorm((largest - middle) / scale) + stats::pnorm(-(largest + middle) / scale))
+      if (missed > 1 - level) low <- middle else high <- middle
+    }
+    high
+  }, own, seen)
+}
+
+# The room that is enough whatever was looked at, and however sharply.
+room_for_any_choice <- function(release, sampling, spread, level, of_shares) {
+  questions <- release$about$inference$choice_among
+  spread <- ifelse(is.finite(spread), spread, sampling)
+  seen <- pmin(sampling, spread)
+  own <- sqrt(spread^2 - seen^2)
+  room <- half_width(own, seen, level, questions) - stats::qnorm((1 + level) / 2) * spread
+  if (of_shares) room <- pmax(room, half_width(own, seen, level, questions / 2) - stats::qnorm(level) * spread)
+  pmax(room, 0)
+}
+
+# By how much each interval has to reach further at both ends; `sampling` is the part of its standard error `spread`
+# that is due to the sampling of people.
+room_of_choice <- function(release, estimand, shares, records, sampling, spread, rows, level) {
+  if (free_of_choice(release, estimand)) return(rep(0, length(estimand$names)))
+  pmin(rows * bias_of_choice(release, estimand, shares, records),
+       room_for_any_choice(release, sampling, spread, level, of_shares(estimand)))
+}
+
+expected_room <- function(release, estimand, records, noise, rows, level) {
+  moved <- rows * expected_bias(release, estimand, records)
+  if (free_of_choice(release, estimand) || !is.finite(noise)) return(moved)
+  min(moved, room_for_any_choice(release, sqrt(rows), sqrt(rows + noise), level, of_shares(estimand)))
+}
+
+of_shares <- function(estimand) identical(as.numeric(estimand$bounds), c(0, 1))
+
+# The most by which the choice can have moved each quantity, by the noise of the looks; infinite where that is unknown.
 bias_of_choice <- function(release, estimand, shares, records) {
   if (free_of_choice(release, estimand)) return(rep(0, length(estimand$names)))
+  if (!isTRUE(release$about$inference$bounded_by_looks)) return(rep(Inf, length(estimand$names)))
   slopes <- influence_of(estimand, shares)
   centred <- sweep(slopes, 2, as.numeric(shares %*% slopes))
   spread <- sqrt(as.numeric(shares %*% centred^2))
@@ -112,6 +164,7 @@ pulls_of <- function(release, estimand, scores, records) {
 # The same in standard deviations of sampling, from public facts alone: all cells are taken as equally likely.
 expected_bias <- function(release, estimand, records) {
   if (free_of_choice(release, estimand)) return(0)
+  if (!isTRUE(release$about$inference$bounded_by_looks)) return(Inf)
   allowed <- allowed_cells(release, estimand$margin)
   cells <- allowed / sum(allowed)
   shares <- as.numeric(rowsum(cells, estimand$labels)[as.character(seq_len(estimand$groups) - 1), 1])

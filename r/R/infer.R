@@ -151,8 +151,9 @@ judge <- function(release, estimand, evidence, drawn, how, status, note, chosen)
   judged <- keep_width(judged, sampling, level, estimand$bounds)
   if (rows > 1) judged <- several_rows(judged, sampling, rows, estimand$bounds)
   if (chosen) {
-    moved <- bias_of_choice(release, estimand, colMeans(drawn$shares), behind)
-    judged <- make_room(judged, rows * moved, estimand$bounds)
+    room <- room_of_choice(release, estimand, colMeans(drawn$shares), behind, sampling * sqrt(rows), judged$spread, rows,
+                           level)
+    judged <- make_room(judged, room, estimand$bounds)
   }
   if (status == "selection not modelled") judged$labels <- worst_label(judged$labels, status)
   altered <- texts(release$about$inference$disagreements)

@@ -12,6 +12,8 @@ BIN_SHARE <- 0.1
 SIMULATED <- 200
 LEAST_WIDTH <- 0.5
 MOST_ROOM <- 1
+USUAL_HALF <- 1.96
+NOTICED <- 1.005
 MOST_SHARES <- 400
 POINTS <- 201
 MOST_SIMULATED <- 3e7
@@ -71,6 +73,7 @@ unshrunk <- function(raw, quantity, level) {
   determined <- usable & near <= CURVED & far <= CURVED_FAR
   list(
     value = middle - ifelse(determined, column_median(second), 0), half = column_quantiles(first, level, type = 6)[1, ],
+    one_sided = column_quantiles(first, max(2 * level - 1, 0), type = 6)[1, ],
     spread = column_quantiles(first, USUAL)[1, ], determined = determined
   )
 }
@@ -88,8 +91,10 @@ settle <- function(found, raw, quantity, bounds, level, inside = 1) {
   down <- up <- alone$half
   if (identical(bounds, c(0, 1))) {
     people <- max(raw$people * inside, 1)
-    down <- reach_of(1 - possible, alone$half, alone$spread, people)
-    up <- reach_of(possible, alone$half, alone$spread, people)
+    down <- reach_of(1 - possible, alone$half, alone$spread, people, level)
+    up <- reach_of(possible, alone$half, alone$spread, people, level)
+    down <- near_bound(possible, down, alone$half, alone$one_sided)
+    up <- near_bound(1 - possible, up, alone$half, alone$one_sided)
   }
   used <- alone$determined & !(same %in% TRUE)
   found$centre <- ifelse(used, possible, found$centre)
@@ -101,18 +106,27 @@ settle <- function(found, raw, quantity, bounds, level, inside = 1) {
   found
 }
 
-reach_of <- function(share, half, spread, people) {
+# How far an interval of a share near 0 reaches down, if all of its error probability is at that end.
+near_bound <- function(share, down, half, one_sided) {
+  nearest <- pmax(share - down, pmin(share - one_sided, half))
+  ifelse(share < 0.5 & half < 0.5, share - nearest, down)
+}
+
+reach_of <- function(share, half, spread, people, level) {
   up <- half
   for (round in 1:12) {
     end <- pmax(share, pmin(share + up, 0.5))
     more <- pmax(end * (1 - end) - share * (1 - share), 0) / people
     up <- half * sqrt(1 + more / pmax(spread^2, TINY))
   }
-  up
+  # Never below Wilson's interval for a sample without noise.
+  z <- stats::qnorm((1 + level) / 2)
+  root <- sqrt(pmax(share * (1 - share) / people, 0) + (z / (2 * people))^2)
+  pmax(up, (share + z^2 / (2 * people) + z * root) / (1 + z^2 / people) - share)
 }
 
 hold_against_noisy_values <- function(judged, estimand, evidence, level) {
-  if (evidence$exact && estimand$groups <= FEW_GROUPS) return(judged)
+  if (evidence$exact && estimand$groups <= FEW_GROUPS) return(reach_past_bounds(judged, estimand, evidence$raw, level))
   raw <- evidence$raw
   inside <- if (is.null(raw)) 1 else inside_of(estimand, matrix(raw$shares, 1))[[1]]
   judged <- settle(judged, raw, estimand$evaluate, estimand$bounds, level, inside)
@@ -130,10 +144,22 @@ hold_against_noisy_values <- function(judged, estimand, evidence, level) {
     judged$alone <- judged$alone | which
     judged$by_prior <- rep(FALSE, length(which))
     judged <- lower_labels(judged, which & ends[, 1] <= 0 & ends[, 2] >= 1, "range",
-                           "noise hides how many people this share is of")
+                           "noise hides how many people this is about")
   }
   judged$earned <- !judged$by_prior
   lower_labels(judged, judged$by_prior, "model-based", BY_PRIOR)
+}
+
+# Where noise makes a share smaller than 0 or larger than 1, its interval reaches as far as from 0 or 1.
+reach_past_bounds <- function(judged, estimand, raw, level) {
+  if (is.null(raw) || !identical(as.numeric(estimand$bounds), c(0, 1))) return(judged)
+  alone <- unshrunk(raw, estimand$evaluate, level)
+  if (is.null(alone)) return(judged)
+  below <- alone$determined & alone$value < 0
+  above <- alone$determined & alone$value > 1
+  judged$high <- ifelse(below, pmin(pmax(judged$high, alone$half), 1), judged$high)
+  judged$low <- ifelse(above, pmax(pmin(judged$low, 1 - alone$half), 0), judged$low)
+  judged
 }
 
 # All values of shares of subgroups that the noisy values do not reject, where noise hides the size of the subgroup.
@@ -184,19 +210,41 @@ hidden_groups <- function(estimand, raw, level) {
 
 share_interval <- function(shares, deviations, inside, having, people, level) {
   points <- seq(0, 1, length.out = POINTS)
-  a <- sum(shares * having)
   b <- sum(shares * inside)
+  # Noise can make fewer than 0 or more than all people have the value. It is moved there: no share is lost by that.
+  a <- min(max(sum(shares * having), 0), max(b, 0))
   of_b <- as.numeric(deviations %*% inside)
   # Where the subgroup does not stand out from its noise, what is not rejected is no interval around an estimate.
   if (b <= stats::quantile(abs(of_b), level, type = 6, names = FALSE)) return(c(0, 1))
   moved <- abs(as.numeric(deviations %*% having) - outer(of_b, points))
   spread <- sqrt(colMeans(moved^2))
-  reach <- column_quantiles(moved, level, type = 6)[1, ]
-  at_point <- max(b, UNSEEN / people) * points * (1 - points) / people
-  reach <- ifelse(spread > 0, reach * sqrt(1 + at_point / pmax(spread, 1e-300)^2), 0)
-  kept <- which(abs(a - points * b) <= reach)
+  # Sampling as it would be at each point. What was simulated is that at the estimate, which may be less, or none.
+  at_point <- max(b, UNSEEN / people) * points * (1 - points)
+  at_estimate <- a * (1 - points)^2 + (b - a) * points^2 - (a - points * b)^2
+  more <- pmax(at_point - pmax(at_estimate, 0), 0) / people
+  wider <- ifelse(spread > 0, sqrt(1 + more / pmax(spread, 1e-300)^2), 0)
+  reached <- function(at) {
+    sampling <- stats::qnorm((1 + at) / 2) * sqrt(at_point / people)
+    pmax(wider * column_quantiles(moved, at, type = 6)[1, ], sampling) # never less than sampling alone
+  }
+  reach <- reached(level)
+  nearer <- reached(max(2 * level - 1, 0))
+  # A share so small that no number of people is too few for it is rejected on one side only; likewise a large one.
+  few <- points * b <= reach
+  many <- (1 - points) * b <= reach
+  above <- ifelse(few & !many, nearer, reach)
+  below <- ifelse(many & !few, nearer, reach)
+  left <- pmin(above - (a - points * b), below - (points * b - a))
+  kept <- which(left >= 0)
   if (!length(kept)) return(c(0, 1))
-  c(points[max(kept[1] - 1, 1)], points[min(kept[length(kept)] + 1, POINTS)])
+  c(crossing(points, left, kept[1], -1), crossing(points, left, kept[length(kept)], 1))
+}
+
+# Where what is left falls to 0 beyond a point that is kept, on the straight line to the next point.
+crossing <- function(points, left, kept, step) {
+  after <- kept + step
+  if (after < 1 || after > length(points)) return(points[kept])
+  points[kept] + left[kept] / (left[kept] - left[after]) * (points[after] - points[kept])
 }
 
 # Let the interval, or otherwise the label, account for the unknown position of a number inside its bin.
@@ -281,16 +329,17 @@ several_rows <- function(judged, sampling, rows, bounds) {
 
 # Lengthen each interval by the largest bias that the choice of tables can cause, unless that is too much.
 make_room <- function(judged, moved, bounds) {
-  half <- (judged$high - judged$low) / 2
+  half <- pmax((judged$high - judged$low) / 2, USUAL_HALF * judged$spread, na.rm = TRUE)
   times <- ifelse(half > 0, 1 + moved / half, 1)
   much <- !((times <= 1 + MOST_ROOM) %in% TRUE)
   judged <- lower_labels(judged, much, "selection not modelled",
                          "the choice of tables may bias this by more than 1 half-widths")
-  kept <- !much & moved > 0 & is.finite(half)
+  kept <- !much & moved > 0
   if (!any(kept)) return(judged)
   judged$low <- ifelse(kept, pmax(judged$low - moved, bounds[1]), judged$low)
   judged$high <- ifelse(kept, pmin(judged$high + moved, bounds[2]), judged$high)
   judged$spread <- ifelse(kept, judged$spread * times, judged$spread)
+  if (max(times[kept]) < NOTICED) return(judged)
   judged$warnings <- c(judged$warnings, sprintf(paste(
     "tables were chosen by noisy looks at the data: intervals are up to %.2f times as long, to allow for the bias that",
     "such a choice can cause"

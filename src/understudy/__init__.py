@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from understudy.api import Synthesizer as Synthesizer
     from understudy.api import attack as attack
     from understudy.api import check_data as check_data
+    from understudy.api import clipped_weights as clipped_weights
     from understudy.api import compare_evaluations as compare_evaluations
     from understudy.api import compare_models as compare_models
     from understudy.api import describe_data as describe_data
+    from understudy.api import draft_privately as draft_privately
     from understudy.api import evaluate as evaluate
     from understudy.api import infer as infer
     from understudy.api import methods as methods
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from understudy.engines.reading.draft import draft_schema as draft_schema
     from understudy.explore.advise import advise as advise
     from understudy.explore.tradeoff import tradeoff as tradeoff
+    from understudy.households.drafting import draft_linked_schema as draft_linked_schema
     from understudy.households.source import open_households as open_households
     from understudy.inference.model_check import check_model as check_model
     from understudy.privacy.ledger.ledger import Ledger as Ledger
@@ -105,9 +108,11 @@ _HOME = {
         "Synthesizer",
         "attack",
         "check_data",
+        "clipped_weights",
         "compare_evaluations",
         "compare_models",
         "describe_data",
+        "draft_privately",
         "evaluate",
         "infer",
         "methods",
@@ -141,6 +146,7 @@ _HOME = {
     "understudy.core.survey_design": ("Design", "Total", "Weight"),
     "understudy.commutes.source.local": ("open_commutes",),
     "understudy.engines.reading.draft": ("draft_schema",),
+    "understudy.households.drafting": ("draft_linked_schema",),
     "understudy.engines.opening": ("open_source",),
     "understudy.commutes.source.places_file": ("read_places",),
     "understudy.errors": ("UnderstudyError",),

@@ -34,6 +34,10 @@ class UnsupportedError(InputError):
     """A request is understood but cannot be served."""
 
 
+class UnavailableError(InputError):
+    """A database cannot be reached now; the same may work later."""
+
+
 class BudgetError(UnderstudyError):
     """The privacy budget does not allow it. Nothing was drawn."""
 

@@ -110,9 +110,14 @@ def test_the_page_works_without_webgl(cities, tmp_path, visit, screenshot):
     page.reload()
     ready(page)
     page.locator("#flows").uncheck()
-    page.wait_for_timeout(500)
-    drawn = screenshot(page.locator(".map")).reshape(-1, 3).astype(int)
-    assert (drawn.max(axis=1) - drawn.min(axis=1) > 60).sum() > 500  # coloured pixels
+    coloured = 0
+    for _ in range(100):
+        drawn = screenshot(page.locator(".map")).reshape(-1, 3).astype(int)
+        coloured = int((drawn.max(axis=1) - drawn.min(axis=1) > 60).sum())
+        if coloured > 500:
+            break
+        page.wait_for_timeout(100)
+    assert coloured > 500
 
 
 def test_a_hundred_thousand_dots_are_all_painted(cities, tmp_path, visit):

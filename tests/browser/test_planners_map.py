@@ -26,7 +26,17 @@ def maps(tmp_path_factory):
     east, north = places.longitude[places.inside].max(), places.latitude[places.inside].max()
     box = [[[west, south], [east, south], [east, north], [west, north], [west, south]]]
     outlines, base = folder / "county.geojson", folder / "base.geojson"
-    outlines.write_text(feature({"name": "Whole County"}, {"type": "Polygon", "coordinates": box}))
+    half = [[[one, (south + north) / 2 if two == north else two] for one, two in box[0]]]
+    shapes = [({"name": "Whole County"}, box), ({"name": "South Bank"}, half)]
+    outlines.write_text(
+        json.dumps({
+            "type": "FeatureCollection",
+            "features": [
+                {"type": "Feature", "properties": told, "geometry": {"type": "Polygon", "coordinates": lines}}
+                for told, lines in shapes
+            ],
+        })
+    )  # fmt: skip
     base.write_text(feature({}, {"type": "Polygon", "coordinates": box}))
     with warnings.catch_warnings(action="ignore"):
         one = us.synthesize(source, budget=us.PureDP(epsilon=8), segments="age")
@@ -104,13 +114,65 @@ def test_close_by_there_are_areas_instead_of_dots(maps, visit):
     page.wait_for_function("document.querySelector('.map').dataset.near === 'true'")
     assert page.locator(".legend .zoned").is_visible()
     assert page.locator(".legend .dot").is_hidden()
+    assert page.locator(".legend .ticks").is_hidden()
+    page.locator("#areas select").select_option(label="place")
+    page.wait_for_timeout(100)
+    assert page.evaluate(
+        "understudy.maps[0].scene.zones.jobs.some((jobs) => jobs > 0)"
+    )  # areas also if counted by place
 
 
 def test_outlines_water_and_names_are_in_the_page(maps, visit):
     folder, _ = maps
     page = opened(visit, folder / "one.html")
     shapes = "[w.outlineNames[0].text, w.outlines.length, w.water.length]"
-    assert page.evaluate(f"(() => {{ const w = understudy.world; return {shapes}; }})()") == ["Whole County", 1, 1]
+    assert page.evaluate(f"(() => {{ const w = understudy.world; return {shapes}; }})()") == ["Whole County", 2, 1]
+
+
+def test_a_neighbourhood_is_found_by_the_name_of_its_outline(maps, visit):
+    """The places inside it are selected; its link brings it back, and its jobs are those of the places there."""
+    folder, release = maps
+    page = opened(visit, folder / "one.html")
+    page.fill("#search", "south b")
+    assert page.locator("#found li").first.inner_text().startswith("South Bank")
+    select(page, "south b")
+    assert page.locator("#summary h2").inner_text() == "Where workers of South Bank live"
+    assert page.evaluate("location.hash") == "#dest-outline=South%20Bank"
+    places = release.places
+    middle = (places.latitude[places.inside].min() + places.latitude[places.inside].max()) / 2
+    inside = places.inside & (places.latitude < middle)
+    _, at, jobs = (np.asarray(part) for part in release.coded(1))
+    shown = number(page.locator("#summary tr.jobs td").first.inner_text())
+    assert shown == pytest.approx(int(jobs[inside[at]].sum()), abs=60)  # a place on the line itself is on either side
+    again = opened(visit, folder / "one.html", fragment="dest-outline=South%20Bank")
+    assert number(again.locator("#summary tr.jobs td").first.inner_text()) == shown
+    lost = opened(visit, folder / "one.html", fragment="dest-outline=Nowhere")
+    assert "no outline" in lost.locator("#problem").inner_text()
+
+
+def test_a_home_outside_is_listed_last_and_asks_where_its_people_work(maps, visit):
+    folder, release = maps
+    page = opened(visit, folder / "one.html")
+    page.fill("#search", "massachusetts")
+    assert "homes outside" in page.locator("#found li").first.inner_text()
+    page.keyboard.press("Enter")
+    assert page.locator("#summary h2").inner_text() == "Where people of Massachusetts work"
+    origins, _, jobs = (np.asarray(part) for part in release.coded(1))
+    away = release.places.groupings["state"] == b"25"
+    assert number(page.locator("#summary tr.jobs td").first.inner_text()) == jobs[away[origins]].sum()
+    page.fill("#search", "0280")
+    assert "homes outside" not in page.locator("#found li").first.inner_text()
+
+
+def test_those_who_live_where_they_work_have_one_range(maps, visit):
+    """In the list of areas the selected one has the range that is beside "live and work here"."""
+    folder, _ = maps
+    page = opened(visit, folder / "one.html")
+    page.locator("#areas select").select_option(label="city")
+    select(page, "eastfield")
+    own = page.locator("#areas tbody tr", has_text="Eastfield").first.locator("td").all_inner_texts()
+    above = page.locator("#summary tr.flow-0 td").inner_text().split()
+    assert own[1:] == above
 
 
 def test_two_years_have_a_difference_with_its_range_and_the_caveats_of_both(maps, visit):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,12 +121,36 @@ def keyboard_to(page, text: str, most: int = 60) -> None:
     raise AssertionError(f"the keyboard does not reach '{text}'")
 
 
+def arrive(page, selector: str) -> None:
+    """Wait for the next page: for something that the page before did not have, and for all of the page and its scripts.
+    Keys that are pressed before a page is there go nowhere."""
+    page.wait_for_selector(selector)
+    page.wait_for_load_state("load")
+
+
+def ready_to_ask(page) -> None:
+    """The box for a question has the focus, and its help is there."""
+    arrive(page, "#question:focus")
+    page.wait_for_selector("#suggestions button")
+
+
+def suggested(page, words: set[str]) -> None:
+    """Wait until exactly these words are suggested."""
+    for _ in range(200):
+        found = set(page.locator("#suggestions button").all_inner_texts())
+        if found == words:
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"suggested are {found}, not {words}")
+
+
 def sign_in(page, running: Running, role: str) -> None:
     page.goto(running.url)
     page.wait_for_selector("#token:focus")
     page.keyboard.type(running.tokens[role])
     page.keyboard.press("Enter")
     page.wait_for_url(f"{running.url}/")
+    arrive(page, "h1:text-is('Releases')")
 
 
 def picture(page, name: str) -> None:
@@ -143,41 +166,40 @@ def test_a_confirmation_is_bought_by_keyboard_alone(open_page, running):
     picture(page, "catalogue")
     keyboard_to(page, "Ask a question")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#question")
+    ready_to_ask(page)
     page.keyboard.type("proportion(smo")
-    assert page.locator("#suggestions button").all_inner_texts() == ["smokes"]
+    suggested(page, {"smokes"})
     keyboard_to(page, "smokes")
     page.keyboard.press("Enter")
     assert page.input_value("#question") == "proportion(smokes"
     page.keyboard.type(" == ")
-    assert set(page.locator("#suggestions button").all_inner_texts()) == {"no", "yes"}
+    suggested(page, {"no", "yes"})
     keyboard_to(page, "yes")
     page.keyboard.press("Enter")
     page.keyboard.type(", where=sex == 'F')")
     assert page.input_value("#question") == QUESTION
     page.keyboard.press("Enter")
-    page.wait_for_selector("#answer-title")
+    arrive(page, "#answer-title")
     picture(page, "answer")
     keyboard_to(page, "width")
     page.keyboard.press("Control+a")
     page.keyboard.type("0.15")
     page.keyboard.press("Enter")
-    page.wait_for_selector("dl")
+    arrive(page, "dl")
     picture(page, "price")
     assert "percent of the project's allowance" in page.inner_text("dl")
     keyboard_to(page, "Pay and confirm on the data")
     page.keyboard.press("Enter")
     page.wait_for_url("**/jobs/*")
+    arrive(page, "h1:text-is('Confirmation')")
     picture(page, "waiting")
-    for _ in range(60):
-        if "Confirmed, from the fresh measurement" in page.inner_text("main"):
-            break
-        time.sleep(0.5)
-        page.reload()
+    page.wait_for_selector("caption:has-text('Confirmed on the data')", timeout=240_000)  # it looks again by itself
+    page.wait_for_load_state("load")
     picture(page, "confirmed")
     keyboard_to(page, "The record, to cite")
     page.keyboard.press("Enter")
     page.wait_for_url("**/records/*")
+    arrive(page, "h1:has-text('Record ')")
     assert "SHA-256" in page.inner_text("main")
     picture(page, "record")
 
@@ -203,3 +225,22 @@ def test_every_field_has_a_name_and_every_page_a_heading(open_page, running):
         assert page.locator("h1").count() == 1
         fields = "[...document.querySelectorAll('input:not([type=hidden]), select')]"
         assert page.evaluate(f"{fields}.filter(one => !one.labels.length).length") == 0, path
+
+
+def test_a_claim_is_priced_by_keyboard_at_the_width_of_a_phone(open_page, running):
+    page = open_page(width=360, height=740)
+    sign_in(page, running, "analyst")
+    page.goto(f"{running.url}/releases/people/ask?question={QUESTION}")
+    keyboard_to(page, "Or ask whether a result holds")
+    page.keyboard.press("Enter")
+    keyboard_to(page, "at_least")
+    page.keyboard.type("0.1")
+    keyboard_to(page, "margin")
+    page.keyboard.type("0.15")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    picture(page, "phone-claim")
+    page.keyboard.press("Enter")
+    arrive(page, "main h1:has-text('rice'), main h1:has-text('Nothing to buy')")
+    assert "is it at least 0.1?" in page.inner_text("main")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    picture(page, "phone-claim-price")

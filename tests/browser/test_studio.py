@@ -116,7 +116,16 @@ def open_page(browser, studio):
 
 def focused(page) -> tuple[str, str]:
     """The id and the text of what has the focus."""
-    found = page.evaluate("[document.activeElement.id || '', (document.activeElement.innerText || '').trim()]")
+    from playwright.sync_api import Error as PlaywrightError
+
+    what = "[document.activeElement.id || '', (document.activeElement.innerText || '').trim()]"
+    try:
+        found = page.evaluate(what)
+    except PlaywrightError as problem:  # the next page came in between
+        if "navigation" not in str(problem):
+            raise
+        page.wait_for_load_state()
+        found = page.evaluate(what)
     return found[0], found[1]
 
 
@@ -147,7 +156,16 @@ def choose(page, target: str, text: str) -> None:
 
 
 def heading(page, text: str) -> None:
+    """Wait for the page with this heading, and for all of it: keys that come before its scripts are lost."""
     page.wait_for_selector(f'h1:text-is("{text}")')
+    page.wait_for_load_state("load")
+
+
+def next_heading(page, before: str) -> str:
+    """Wait for a page with another heading than the one before, and say which."""
+    wait_for(page, lambda: page.locator("h1").inner_text() != before)
+    page.wait_for_load_state("load")
+    return page.locator("h1").inner_text()
 
 
 def wait_for(page, holds) -> None:
@@ -155,6 +173,7 @@ def wait_for(page, holds) -> None:
     for _ in range(600):
         with contextlib.suppress(Exception):  # between two pages
             if holds():
+                page.wait_for_load_state("load")
                 return
         page.wait_for_timeout(100)
     raise AssertionError(page.inner_text("main"))
@@ -244,6 +263,7 @@ def test_fifteen_columns_to_a_signed_release_by_keyboard_alone(open_page, studio
     shot("before-review")
     press(page, "Compare and attack")
     page.wait_for_selector(".said")
+    page.wait_for_load_state("load")
     shot("review")
     with page.context.expect_page() as opened:
         press(page, "The whole internal report")
@@ -270,8 +290,8 @@ def describe(page, shot: Pictures) -> None:
     """Every column: what the remarks point at is put right."""
     press(page, page.locator("a.button").inner_text())
     seen = []
-    while page.locator("h1").inner_text() != "What is in each column?":
-        name = page.locator("h1").inner_text()
+    name = "What is in each column?"
+    while (name := next_heading(page, name)) != "What is in each column?":
         assert name not in seen
         seen.append(name)
         if name == "age":
@@ -290,7 +310,6 @@ def describe(page, shot: Pictures) -> None:
         if name in ("age", "income", "education", "person_id"):
             shot(f"column-{name}")
         press(page, "save")
-        wait_for(page, lambda before=name: page.locator("h1").inner_text() != before)
     press(page, "public", " ")
     shot("columns-looked-at")
     press(page, "Check every row of the file")
@@ -342,9 +361,11 @@ def test_a_phone_without_scripts_comes_to_the_columns(open_page, studio):
     page.goto(studio.addresses[0])
     page.tap("button.row")
     page.wait_for_selector("table.columns")  # the page looks again by itself
+    page.wait_for_load_state("load")
     assert page.locator("table.columns tbody tr").count() == len(COLUMNS)
     page.tap("text=income")
     page.wait_for_selector("#special")
+    page.wait_for_load_state("load")
     assert page.locator("#levels").is_visible()  # without scripts every field is there
     assert "99998" in page.inner_text(".remarks")
     assert "looks like an identifier" not in page.inner_text("main")

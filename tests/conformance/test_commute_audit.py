@@ -41,9 +41,9 @@ SETTINGS = {
 
 
 class World:
-    """Destinations in the middle, and homes to the near side and to the far side of them."""
+    """Destinations in the middle, and homes to the near side and to the far side of them, which may lie outside."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, surrounded: bool = False) -> None:
         near, far = np.arange(40), np.arange(40)
         latitude = np.concatenate([np.full(TRIALS, 41.0), 41.02 + near / 4000, 41.6 + far / 4000])
         longitude = np.concatenate([-71.0 + np.arange(TRIALS) / 4e6, np.full(80, -71.0)])
@@ -53,7 +53,7 @@ class World:
         people = np.concatenate([np.zeros(TRIALS), np.full(40, NEAR_PEOPLE), np.full(40, FAR_PEOPLE)]).astype(np.int64)
         self.places = make_places(
             self.ids, latitude, longitude, areas={"half": ["w"] * (TRIALS + 40) + ["e"] * 40, "side": sides},
-            population=people,
+            population=people, outside=np.arange(count) >= TRIALS + 40 if surrounded else None,
         )  # fmt: skip
         self.coins = np.random.default_rng(17).integers(0, 2, TRIALS).astype(bool)
         homes = np.where(self.coins, TRIALS + 79, TRIALS)  # the farthest home of all, or the nearest
@@ -72,6 +72,11 @@ class World:
 @pytest.fixture(scope="module")
 def world():
     return World()
+
+
+@pytest.fixture(scope="module")
+def surrounded():
+    return World(surrounded=True)
 
 
 def shown(world, setting, seed):
@@ -131,6 +136,36 @@ def test_half_the_noise_of_a_law_by_size_is_caught(world, law, monkeypatch):
     )
     monkeypatch.setattr(ListedCells, "balanced", lambda cells, scale, *purpose: balanced(cells, scale / 2, *purpose))
     assert EPSILON < shown(world, law, 6) <= 2 * EPSILON
+
+
+OUTSIDE = ("answers", "urn")
+
+
+def surrounded_setting(monkeypatch, law):
+    """Some workers live outside, in cells beside the rings; the attacker looks whether a synthetic one lives there."""
+    options = {"decay_share": "0", "home_share": "0", "blend": "none"}
+    monkeypatch.setitem(SETTINGS, "outside", options if law == "answers" else {**options, "mechanism": "urn"})
+
+
+@pytest.mark.parametrize("law", OUTSIDE)
+def test_the_claim_survives_an_attack_on_homes_outside(surrounded, law, monkeypatch):
+    surrounded_setting(monkeypatch, law)
+    assert 1.0 < shown(surrounded, "outside", 7) <= EPSILON
+
+
+@pytest.mark.parametrize("law", OUTSIDE)
+def test_half_the_noise_is_caught_where_homes_are_outside(surrounded, law, monkeypatch):
+    surrounded_setting(monkeypatch, law)
+    answers, urns = urn_compiled.answers, urn_compiled.urns
+    monkeypatch.setattr(
+        urn_compiled,
+        "answers",
+        lambda a, b, c, d, weight, shift, *rest: answers(a, b, c, d, weight, shift + np.uint64(1), *rest),
+    )
+    monkeypatch.setattr(
+        urn_compiled, "urns", lambda a, b, c, d, weights, shifts, *rest: urns(a, b, c, d, weights, shifts + 1, *rest)
+    )
+    assert EPSILON < shown(surrounded, "outside", 8) <= 2 * EPSILON
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -50,7 +50,7 @@ CANARIES, COPIES = 400, 1000  # of one run
 LEAST_ALARMS = 0.02
 KNOWN = 5  # people in every cell, so that a table of counts is not mostly zeros
 UNITS = ("replace", "add_remove")
-DEAR = {"aim", "dirichlet", "fourier", "mst", "one_look"}  # some ten CPU seconds each: audited with FULL
+DEAR = {"aim", "dirichlet", "fourier", "loglinear", "mst", "one_look"}  # some ten CPU seconds each: audited with FULL
 GAUSSIAN = us.ZCDP(rho=1)  # told apart best at a large delta, where claim and attack are both near what is possible
 AT_DELTA = Fraction(2, 5)
 

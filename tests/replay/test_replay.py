@@ -109,3 +109,20 @@ def test_noise_of_which_only_a_part_is_written_down(unit, monkeypatch):
     tally = Tally()
     assert replay(case, at_most=FEW, tally=tally) == []
     assert tally.nearest["L1"] == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "unit", "budget", "options"),
+    [
+        ("commute", "destination fixed", "pure", {}),
+        ("commute", "destination fixed", "approx", {"mechanism": "urn"}),
+        ("commute", "add_remove", "pure", {}),
+        ("commute_tree", "replace", "pure", {}),
+    ],
+)
+def test_homes_outside_are_cells_like_others(method, unit, budget, options):
+    """Neighbours move between homes inside and outside."""
+    tally = Tally()
+    case = Case(method=method, world="surrounded", unit_name=unit, budget_name=budget, options=options)
+    assert replay(case, tally=tally) == []
+    assert max(tally.nearest.values()) > 0.9

@@ -170,3 +170,36 @@ def test_a_method_that_measures_only(spark, world, skewed, tmp_path, monkeypatch
     assert any(one.mechanism.name == "sparse_geometric" for one in there.measurements) == sparse
     for one, other in zip(here.measurements, there.measurements, strict=True):
         np.testing.assert_array_equal(one.values, other.values)
+
+
+def segmented(table: pa.Table) -> pa.Table:
+    """Every job of a row is in one of two segments, which no rule divides."""
+    jobs = table["jobs"].to_numpy().astype(np.int64)
+    one = np.random.default_rng(4).binomial(jobs, 0.4)
+    texts = {name: table[name].cast(pa.string()) for name in ("origin", "destination")}
+    return pa.table(texts | {"jobs": pa.array(jobs), "F": pa.array(one), "M": pa.array(jobs - one)})
+
+
+@pytest.mark.parametrize("method", ["commute", "commute_tree"])
+def test_segments_are_counted_where_the_rows_are(spark, world, tmp_path, method):
+    table = segmented(world.flows_table())
+    pq.write_table(table, tmp_path / "od.parquet")
+    options = {"method": method, "budget": us.PureDP(epsilon=4), "segments": "sex=F+M"}
+    there = us.open_commutes(spark.read.parquet(str(tmp_path / "od.parquet")).repartition(3), places=world.places)
+    one = us.synthesize(there, stream=SeededStream(3), **options)
+    other = us.synthesize(us.open_commutes(table, places=world.places), stream=SeededStream(3), **options)
+    assert one.flows().equals(other.flows())
+    noisy = [{found.label: found.values.tolist() for found in made.measurements} for made in (one, other)]
+    assert noisy[0] == noisy[1]
+    assert "sex by work area" in noisy[0]
+
+
+def test_segments_that_do_not_add_up_are_counted_over_all_partitions(spark, world, tmp_path):
+    table = segmented(world.flows_table())
+    wrong = table.set_column(3, "F", pc.add(table["F"], 1))
+    pq.write_table(wrong, tmp_path / "od.parquet")
+    source = us.open_commutes(spark.read.parquet(str(tmp_path / "od.parquet")).repartition(4), places=world.places)
+    with pytest.raises(InputError, match=f"{wrong.num_rows:,} row"):
+        us.synthesize(source, method="commute", budget=us.PureDP(epsilon=4), segments="sex=F+M")
+    with pytest.raises(InputError, match="column 'X' is not there"):
+        us.synthesize(source, method="commute", budget=us.PureDP(epsilon=4), segments="sex=F+X")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -65,12 +64,43 @@ def test_the_release_is_that_of_the_embedded_engine(spark, file, unit):
     assert releases[0].frame().equals(releases[1].frame())
 
 
-def test_codes_that_nobody_listed_are_refused_before_the_charge(spark, file):
-    schema = replace(SCHEMA, attributes=(*SCHEMA.attributes[:3], us.Attribute(name="job", levels="discover")))
-    with pytest.raises(us.errors.UnsupportedError, match="use the embedded engine"):
+def jobs() -> pa.Table:
+    rng = np.random.default_rng(6)
+    codes = np.array(["2221", "5120", "71", "other", "", "x" * 40, *(f"9{number:02d}" for number in range(60))])
+    drawn = codes[rng.choice(len(codes), ROWS, p=[0.4, 0.3, 0.05, 0.01, 0.01, 0.02, *[0.21 / 60] * 60])]
+    return people().append_column("code", pa.array(drawn, mask=rng.random(ROWS) < 0.05)).drop(["job", "born"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit"), [("parquet", us.Unit()), ("csv", us.Unit(rows_per_unit=1, unit_id="person"))]
+)
+def test_codes_that_nobody_listed_are_found_as_by_the_embedded_engine(spark, tmp_path, unit, kind):
+    """Also those of units whose rows are bounded: what is kept depends on the texts, and the texts are kept."""
+    schema = us.Schema(
+        attributes=(
+            SCHEMA["sex"], SCHEMA["income"],
+            us.Attribute(name="code", levels="discover", prefixes=(1,), longest_code=8, missing=True),
+        ),
+        ignore=("person",),
+    )  # fmt: skip
+    table = jobs()
+    shuffled, path = table.take(np.random.default_rng(1).permutation(ROWS)), tmp_path / f"jobs.{kind}"
+    if kind == "csv":
+        shuffled.to_pandas().to_csv(path, index=False)
+        table = str(path)
+    else:
+        pq.write_table(shuffled, path)
+    del spark  # the session that engine "spark" finds
+    releases = [
         us.synthesize(
-            us.open_source(spark.read.parquet(str(file)), schema), budget=us.ApproxDP(epsilon=1, delta="1e-6")
+            us.open_source(data, schema, **how), stream=SeededStream(4), method="ipf", margins="sex+code, income",
+            budget=us.ApproxDP(epsilon=8, delta="1e-3"), unit=unit,
         )
+        for data, how in ((table, {}), (str(path), {"engine": "spark", "master": "local[2]"}))
+    ]  # fmt: skip
+    assert releases[0].schema == releases[1].schema
+    assert {"2221", "5120", "9"} <= set(releases[0].schema["code"].levels)
+    assert releases[0].frame().equals(releases[1].frame())
 
 
 def test_survey_weights_are_those_of_the_embedded_engine(spark, file):

@@ -1,12 +1,15 @@
 """Kill the web process, the worker and the database at random moments, with kill -9, while eight analysts buy answers.
 
-    python tests/stress/kill_server.py --kills 200 --store sqlite
-    python tests/stress/kill_server.py --kills 200 --store postgres
+    python tests/stress/kill_server.py --kills 200 --store sqlite --out kills.json
+    python tests/stress/kill_server.py --kills 200 --store postgres --out kills.json
 
 With ``postgres`` the ledger and the server's tables are in a PostgreSQL of the script's own, which is killed too. After
 every few kills, and at the end, everything that was approved is finished by a worker that nobody kills, and the books
 are compared: no answer without a charge, no charge without an answer, nothing over any limit, every version of the
 release verifies, and the ledger's chain and the log are sound.
+
+Kills come in batches, each with a server of its own and a seed. With ``--out`` a batch that is done is kept, and a
+second run goes on where the first one ended.
 """
 
 from __future__ import annotations
@@ -98,6 +101,8 @@ class Stress:
         self.stop = threading.Event()
         self.pace = 4.0
         self.said: Counter[str] = Counter()
+        self.failed = 0
+        self.summary: dict[str, Any] = {}
         self.asked, self.kills = 0, {"web": 0, "worker": 0, "database": 0}
 
     def start(self, name: str) -> None:
@@ -150,6 +155,7 @@ class Stress:
         settings = read_settings(self.site)
         database = Database.open(database_target(settings))
         for job in database.read(lambda session: jobs_of(session, state=FAILED, most=100_000)):
+            self.failed += 1
             retry(database, job.id)
         worker = Worker(settings, "people", database, say=lambda text: print(f"  {text}") if "failed" in text else None)
         with worker.alone():
@@ -162,7 +168,7 @@ class Stress:
         runs = {job.id for job in jobs}
         found = [f"{job} has an answer and no charge" for job in answered - charged.keys()]
         found += [f"{run} was charged and has no answer" for run in charged if run in runs and run not in answered]
-        ended = ("done", "waiting", "refused")
+        ended = ("done", "waiting", "refused", "shared")
         found += [f"{job.id} is {job.state} after recovery" for job in jobs if job.state not in ended]
         for job in jobs:
             if job.id in answered & charged.keys() and charged[job.id].charged["rho"] != job.rho:
@@ -180,12 +186,14 @@ class Stress:
         if len(versions) - 1 != len(answered):
             found.append(f"{len(answered)} answers made {len(versions) - 1} versions")
         found += us.verify_ledger(self.ledger_name, against=newest).problems
+        self.summary = {"kills": dict(self.kills), "answers": len(answered), "jobs": len(jobs),
+                        "failed and taken up": self.failed, "problems": found}  # fmt: skip
         print(self.said.most_common(4))
-        print(json.dumps({"kills": self.kills, "answers": len(answered), "jobs": len(jobs),
-                          "spent": str(ledger.account('people').spent['rho']), "problems": found}))  # fmt: skip
+        print(json.dumps(self.summary), flush=True)
         return found
 
-    def run(self, kills: int, seed: int, every: int, pace: float) -> list[str]:
+    def run(self, kills: int, seed: int, every: int, pace: float) -> dict[str, Any]:
+        """One batch; what was counted, with everything that is wrong."""
         self.pace = pace
         draw = random.Random(seed)
         analysts = [threading.Thread(target=self.analyst, args=(number,), daemon=True) for number in range(ANALYSTS)]
@@ -200,7 +208,7 @@ class Stress:
             time.sleep(draw.expovariate(1 / self.pace))
             self.kill(draw.choice(targets))
             self.keep_running()
-            if number % every == 0:
+            if number % every == 0 and number < kills:
                 for name in ("worker", "web"):
                     self.processes[name].kill()
                     self.processes[name].wait()
@@ -210,28 +218,49 @@ class Stress:
         for process in self.processes.values():
             process.kill()
             process.wait()
-        return found + self.books()
+        found += self.books()
+        return {**self.summary, "problems": list(dict.fromkeys(found))}
 
     def close(self) -> None:
+        self.stop.set()
         for process in self.processes.values():
             process.kill()
+            process.wait()
         if self.cluster is not None:
             self.cluster.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--every", type=int, default=25, help="kills between two comparisons of the books")
-    parser.add_argument("--pace", type=float, default=4.0, help="mean seconds between two kills, once the site answers")
+    parser.add_argument("--kills", type=int, default=200, help="all together, those of earlier runs too")
+    parser.add_argument("--batch", type=int, default=25, help="kills of one server")
+    parser.add_argument("--every", type=int, default=13, help="kills between two comparisons of the books")
+    parser.add_argument("--pace", type=float, default=2.0, help="mean seconds between two kills, once the site answers")
     parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite")
-    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--seed", type=int, default=2026, help="of the first batch; the next one has the next")
+    parser.add_argument("--out", type=Path, help="where batches are kept, to be added to")
     asked: Any = parser.parse_args()
-    stress = Stress(asked.store)
-    try:
-        found = stress.run(asked.kills, asked.seed, asked.every, asked.pace)
-    finally:
-        stress.close()
+    kept: dict[str, dict[str, Any]] = json.loads(asked.out.read_text()) if asked.out and asked.out.exists() else {}
+    seed = asked.seed
+    while True:
+        done = [one for name, one in kept.items() if name.startswith(asked.store)]
+        if sum(sum(one["kills"].values()) for one in done) >= asked.kills:
+            break
+        while f"{asked.store} {seed}" in kept:
+            seed += 1
+        stress = Stress(asked.store)
+        try:
+            kept[f"{asked.store} {seed}"] = stress.run(min(asked.batch, asked.kills), seed, asked.every, asked.pace)
+        finally:
+            stress.close()
+        if asked.out:
+            asked.out.write_text(json.dumps(kept, indent=1))
+    together: Counter[str] = Counter()
+    for one in done:
+        together.update(one["kills"])
+        together.update({"answers": one["answers"], "jobs": one["jobs"]})
+    found = [problem for one in done for problem in one["problems"]]
+    print(json.dumps({"store": asked.store, "batches": len(done), **together}))
     print("nothing is wrong" if not found else "\n".join(found))
     sys.exit(bool(found))
 

@@ -35,7 +35,7 @@ from understudy.api.releases import (
     write_sample,
 )
 from understudy.api.reports import check_report_target, report_page, report_release
-from understudy.api.schemas import check_data, describe_data, draft_in_parts
+from understudy.api.schemas import check_data, clipped_weights, describe_data, draft_in_parts, draft_privately
 from understudy.api.synthesizer import Synthesizer
 from understudy.core.result import PARTS
 from understudy.engines.opening import open_source
@@ -55,6 +55,7 @@ __all__ = [
     "Synthesizer",
     "attack",
     "check_data",
+    "clipped_weights",
     "check_evaluation_target",
     "check_protections",
     "check_report_target",
@@ -62,6 +63,7 @@ __all__ = [
     "compare_evaluations",
     "describe_data",
     "draft_in_parts",
+    "draft_privately",
     "draw_priors",
     "evaluate",
     "finding_row",

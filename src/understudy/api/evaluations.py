@@ -58,7 +58,7 @@ def evaluate(
     parts
         ``utility``, ``risk`` or both; what is left out is empty.
     thorough
-        Whether more people are attacked, and the plan of the release may be run again for ten CPU minutes. Otherwise it
+        Whether more people are attacked, and the plan of the release may be run again for 450 CPU seconds. Otherwise it
         is run again for at most 30 CPU seconds.
     progress
         Called while it works, with what is done and what there is to do.
@@ -146,7 +146,7 @@ def attack(
     rank_weights
         How much attributes count where records are linked by ranks, by name; those not named count 1.
     thorough
-        Whether more people are attacked, and the plan of the release may be run again for ten CPU minutes.
+        Whether more people are attacked, and the plan of the release may be run again for 450 CPU seconds.
     progress
         Called while it works, with what is done and what there is to do.
     finished

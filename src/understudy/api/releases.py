@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from understudy.api.plans import plan as make_plan
 from understudy.core.arrays import Progress
@@ -52,7 +52,7 @@ def synthesize(
     method: str | None = None,
     unit: Unit | str | None = None,
     copies: int | None = None,
-    rows: int | None = None,
+    rows: int | Literal["population"] | None = None,
     ledger: str | Path | None = None,
     account: str | None = None,
     plan: Plan | None = None,
@@ -90,7 +90,10 @@ def synthesize(
         How many synthetic tables. For measured methods copies share one set of noisy measurements and cost nothing
         more; for ``dirichlet`` and ``commute`` each is a fresh draw, and the budget is split.
     rows
-        Rows of each synthetic table; by default the method chooses.
+        Rows of each synthetic table; by default the method chooses. ``"population"``, for a schema with a survey weight
+        and the public size of the population: what is returned has one row for each person of the population and no
+        weight, as ``understudy.population`` draws it. A folder in ``out`` has the release with the weights, whose noisy
+        tables ``infer`` needs.
     ledger
         The file of the ledger that the run is charged to.
     account
@@ -139,9 +142,13 @@ def synthesize(
     (100, 'pure differential privacy (epsilon = 1)')
     """
     from understudy.privacy.randomness.streams import SecureStream
+    from understudy.release.population import population, population_size
     from understudy.release.run import Destination, start_run
 
     domain = _domain(data, schema, reading)
+    people = None
+    if rows == "population":
+        people, rows = population_size(domain), None
     asked = {"budget": budget, "method": method, "unit": unit, "copies": copies, "rows": rows, "must": must, **options}
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     destination = Destination(
@@ -174,7 +181,7 @@ def synthesize(
         )
     how: dict[str, Any] = {"stream": stream, "progress": progress, "reviewed": plan is not None}
     release: Release | CommuteRelease | HouseholdRelease = start_run(source, agreed, destination, i_know=i_know, **how)
-    return release
+    return release if people is None else population(release, rows=people, stream=stream)  # type: ignore[arg-type]
 
 
 def _domain(data: Any, schema: Any, reading: Mapping[str, Any] | None) -> Any:
@@ -400,10 +407,12 @@ def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
     """
     from understudy.privacy.randomness.streams import SecureStream
     from understudy.release.kind import kind_of_release
-    from understudy.release.sampling import sample_again
+    from understudy.release.table_release import require_table
 
-    own = getattr(kind_of_release(release), "sample_again", sample_again)  # a kind may draw in its own way
-    larger: Release = own(release, rows=rows, copies=copies, stream=SecureStream())
+    kind = kind_of_release(release)
+    if kind is None:
+        return require_table(release, "sample")  # says what is wrong with it
+    larger: Release = kind.sample_again(release, rows=rows, copies=copies, stream=SecureStream())
     return larger
 
 
@@ -473,9 +482,9 @@ def write_sample(
 
     if engine not in (None, DEFAULT_ENGINE, "spark"):
         raise unknown_name("engine", str(engine), (DEFAULT_ENGINE, "spark"))
-    own = getattr(kind_of_release(release), "sample_again", None)
-    if own is not None and engine != "spark":  # a kind that draws in its own way
-        larger = own(release, rows=rows, copies=copies, stream=SecureStream())
+    kind = kind_of_release(release)
+    if kind is not None and not kind.draws_in_blocks and engine != "spark":
+        larger = kind.sample_again(release, rows=rows, copies=copies, stream=SecureStream())
         return Path(larger.write(out, overwrite=overwrite, csv=csv))
     if engine != "spark":
         if master is not None or allow_insecure_cluster:
@@ -526,20 +535,7 @@ def verify_ledger(ledger: str | Path, *, against: str | Path | None = None) -> V
     """
     from understudy.privacy.ledger.ledger import Ledger
     from understudy.release import read_release
+    from understudy.release.checks import charges_are_there
 
     opened = Ledger.open(ledger, writable=False)
-    if against is None:
-        return opened.verify()
-    release = read_release(against)
-    stated, plan = release.statement, release.provenance.plan
-    if stated.ledger is None:
-        raise InputError(f"{against} was made without a ledger (not tracked across runs); nothing to compare with.")
-    if plan is None:
-        raise InputError(f"{against} does not hold the plan it was made by; nothing to compare with.")
-    added = release.provenance.added
-    cost = plan.budget if added else stated.guarantee
-    checked = opened.verify_against(stated.ledger, plan_hash=plan.hash, unit=stated.unit, cost=cost)
-    for one in added:
-        later = opened.verify_against(one.ledger, plan_hash=one.plan.hash, unit=stated.unit, cost=one.plan.budget)
-        checked = replace(checked, problems=tuple(dict.fromkeys((*checked.problems, *later.problems))))
-    return checked
+    return opened.verify() if against is None else charges_are_there(opened, read_release(against), str(against))

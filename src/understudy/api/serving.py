@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from understudy.core.exact_numbers import read_exact
-from understudy.errors import InputError
+from understudy.errors import InputError, MissingExtraError
 
 Say = Callable[[str], None]
 ROLES = ("analyst", "steward", "approver", "auditor")
@@ -31,6 +32,7 @@ ledger = "budget.db"
 account = "{DEMO_ACCOUNT}"
 data = "confidential/people.parquet"
 """
+DEMO_SITE, DEMO_DATABASE = "site.toml", "server.db"
 DEMO_LIMIT, DEMO_SPENT, DEMO_ALLOWANCE = "0.5", "0.05", "0.02"
 
 
@@ -66,11 +68,16 @@ def serve_revoke(settings: str | Path, name: str) -> None:
 
 
 def serve_publish(settings: str | Path, release: str | Path, *, name: str, dataset: str) -> Path:
-    """Put a release into the catalogue."""
+    """Put a release into the catalogue, with its public report where the extra `report` is installed."""
+    from understudy.release.folder import read_release
+    from understudy.reporting.build import build_report
     from understudy.serving.catalogue import publish
 
     found, database = _opened(settings, create=True)
-    return publish(found, database, Path(release), name=name, dataset=dataset)
+    place = publish(found, database, Path(release), name=name, dataset=dataset)
+    with suppress(MissingExtraError):
+        build_report(read_release(place), audience="public", title=name).write(place.parent / "report.html")
+    return place
 
 
 def serve_retry(settings: str | Path, job: str) -> None:
@@ -115,16 +122,32 @@ def prepare_demo(folder: Path, release: Path, *, seconds: float = 5) -> dict[str
 
     The release lies in the folder already, with its ledger. Returns the tokens by role.
     """
-    settings = folder / "site.toml"
+    settings = folder / DEMO_SITE
     settings.write_text(DEMO_SETTINGS.format(seconds=seconds), encoding="utf-8")
-    os.environ["UNDERSTUDY_DATABASE"] = "server.db"
-    os.environ.pop("UNDERSTUDY_DATABASE_FILE", None)
+    _use_demo_database()
     serve_project(settings, DEMO_PROJECT, dataset=DEMO_DATASET, allowance=DEMO_ALLOWANCE)
     serve_publish(settings, release, name=DEMO_RELEASE, dataset=DEMO_DATASET)
+    return demo_tokens(folder)
+
+
+def demo_is_there(folder: Path) -> bool:
+    """Whether a folder holds a demonstration that was prepared to its end."""
+    return (folder / DEMO_SITE).is_file() and (folder / DEMO_DATABASE).is_file() and (folder / "releases").is_dir()
+
+
+def demo_tokens(folder: Path) -> dict[str, str]:
+    """New tokens for the people of a demonstration, by role. Earlier ones are good no more."""
+    _use_demo_database()
+    settings = folder / DEMO_SITE
     return {
         role: serve_token(settings, f"demo-{role}", role=role, project=DEMO_PROJECT if role == "analyst" else None)
         for role in ROLES
     }
+
+
+def _use_demo_database() -> None:
+    os.environ["UNDERSTUDY_DATABASE"] = DEMO_DATABASE
+    os.environ.pop("UNDERSTUDY_DATABASE_FILE", None)
 
 
 def confirm_once(folder: Path, release: Path, question: str, *, width: float) -> Any:

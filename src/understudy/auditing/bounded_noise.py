@@ -1,7 +1,7 @@
-"""Noise with a bound: Gaussian noise that is trimmed, and the exponential mechanism on a count. Audit only.
+"""Noise with a bound, for audits: Gaussian noise that is trimmed, and the exponential mechanism on a count.
 
-Both are named beside Laplace noise where differential privacy is proposed for tables. They are here to be compared:
-docs/theory/bounded-noise.md has the law, the exact loss and what each costs beside the noise that releases use.
+The laws that a release runs are in ``privacy/mechanisms/bounded_noise.py``. Here are the same ones as tables of
+probabilities, so that an audit can list them, the second with a largest count.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from understudy.auditing.composed_loss import LossDistribution
 from understudy.auditing.noise_losses import Shift
 from understudy.auditing.transition_laws import AuditOnly, Law, Table, product_law
 from understudy.core.arrays import Floats
-from understudy.errors import InputError, UnsupportedError
+from understudy.errors import InputError
+from understudy.privacy.exact.bounded_losses import trimmed_law, trimmed_scale
 from understudy.privacy.exact.small_tables import check_size
-
-MOST_BOUND = 3_000  # of trimmed noise that is calibrated: two moved cells have the square of it
-STEPS = 60  # of the search for a scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +55,7 @@ class TrimmedGaussian(AuditOnly):
         tuple[Floats, Floats]
             Values from minus the bound to the bound, and their probabilities.
         """
-        values = np.arange(-self.bound, self.bound + 1, dtype=np.float64)
-        weights = np.exp(-((values / self.scale) ** 2) / 2)
-        return values, np.asarray(weights / weights.sum())
+        return trimmed_law(self.scale, self.bound)
 
     @property
     def variance(self) -> float:
@@ -133,22 +129,8 @@ def calibrated_trim(epsilon: float, delta: float, *, bound: int, moved: int = 1)
     >>> found.losses(Shift(moved=1)).delta(1.0) <= 1e-3, calibrated_trim(1.0, 1e-3, bound=3)
     (True, None)
     """
-    if bound > MOST_BOUND:
-        raise UnsupportedError(f"trimmed noise is calibrated up to a bound of {MOST_BOUND:,}; it is {bound:,}.")
-    shift = Shift(moved=moved)
-
-    def lost(scale: float) -> float:
-        return TrimmedGaussian(scale=scale, bound=bound).losses(shift).delta(epsilon)
-
-    grid = np.geomspace(0.05, 4.0 * bound, STEPS)
-    good = next((place for place, scale in enumerate(grid) if lost(float(scale)) <= delta), None)
-    if good is None:
-        return None
-    low, high = float(grid[max(good - 1, 0)]), float(grid[good])
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if lost(middle) <= delta else (middle, high)
-    return TrimmedGaussian(scale=high, bound=bound)
+    scale = trimmed_scale(epsilon, delta, bound, moved)
+    return None if scale is None else TrimmedGaussian(scale=scale, bound=bound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

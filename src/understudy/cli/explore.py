@@ -92,7 +92,7 @@ def advise(
         typer.Option(
             metavar="ATTRIBUTE=S1,S2,...",
             help="Shares of an attribute's levels, in the order of the schema; may be repeated.",
-            show_default="skewed amounts, rare levels",
+            show_default="drawn anew for each rehearsal",
             rich_help_panel=PEOPLE,
         ),
     ] = None,
@@ -189,7 +189,7 @@ def _show_advice(advice: Advice) -> None:
         "What an analyst gets",
         rows,
         {"epsilon": "epsilon", "best_copies": "best copies", "quantity": "quantity", "width": "width",
-         "real_width": "real data's", "ratio": "ratio"},
+         "real_width": "real data's", "ratio": "ratio", "ratio_low": "from", "ratio_high": "to"},
     )  # fmt: skip
     _columns(
         "What an attacker with every record but one gets, and classical measures",

@@ -204,10 +204,8 @@ def _show(answer: Answer) -> None:
         "Answer",
         ("quantity", "estimate", "std. error", f"{level} from", "to", "information"),
         [
-            (name, one.value, error, one.low, one.high, answer.information_text(place))
-            for place, (name, one, error) in enumerate(
-                zip(answer.names, answer.estimates, answer.standard_errors, strict=True)
-            )
+            (name, *texts, answer.information_text(place))
+            for place, (name, texts) in enumerate(zip(answer.names, answer.rounded(), strict=True))
         ],
         right=("estimate", "std. error", f"{level} from", "to"),
     )

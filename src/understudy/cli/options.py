@@ -43,7 +43,7 @@ Holdout = Annotated[
 ]
 Thorough = Annotated[
     bool,
-    typer.Option("--thorough", help="Attack more people; run the plan again for 10 CPU minutes (default: 40 s)."),
+    typer.Option("--thorough", help="Attack more people; run the plan again for 450 CPU seconds (default: 30)."),
 ]
 Details = Annotated[bool, typer.Option("--details", help="Show every table and finding.")]
 Models = Annotated[

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import understudy as us
-from understudy.cli.bundles import Reading, bundled
+from understudy.cli.bundles import Budget, Identified, Reading, bundled
 from understudy.cli.options import (
     AsJson,
     DataFiles,
@@ -42,25 +42,67 @@ def draft(
         Path | None,
         typer.Option("--codebook", metavar="FILE", help="SDV metadata, Frictionless, CSVW (JSON) or DDI (XML)."),
     ] = None,
+    sections: Annotated[
+        bool, typer.Option("--sections", help="Write rules, sums and weights as sections, not as remarks.")
+    ] = False,
     reading: Reading,
+    budget: Budget,
+    who: Identified,
+    ledger: Annotated[Path | None, typer.Option("--ledger", help="The ledger that pays for a private draft.")] = None,
+    account: Annotated[str | None, typer.Option("--account", help="The account of that ledger.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Draft a schema by looking at the data. The draft is confidential, and refused until a person has reviewed it.
 
     Example: `understudy schema draft people.sav --out people.toml`
 
+    Two linked files: `understudy schema draft households=h.csv persons=p.csv --out homes.toml`
+
     It lists levels and round edges with the labels of the file, and remarks on rare levels, identifiers, free text and
     probable codes. Review it, replace what is not public knowledge, and remove the line draft = true.
+
+    With a budget the draft is private: it follows from noisy counts, which are charged, and can be used as it is.
+
+    Example: `understudy schema draft people.csv --epsilon 0.1 --ledger budget.db --account people-2026`
     """
-    stem = Path(data[0]).name.split(".")[0]
+    linked = _linked_files(data)
+    if linked and sections:
+        raise InputError("--sections is for one table; the draft of linked tables has its rules as remarks.")
+    stem = "" if linked else Path(data[0]).name.split(".")[0]
     if out is None and (not stem or glob.has_magic(stem)):
         raise InputError("say how the draft shall be called: --out NAME.toml.")
     target = Path(f"{stem}.toml") if out is None else output_path(out)
     if target.exists():
         raise InputError(f"{target} already exists; choose another name with --out.")
     how = reading.options()
+    spends, unit = budget.read_if_given(), who.read()
+    if spends is not None:
+        if linked:
+            raise InputError(
+                "a private draft is made of one table; draft linked tables without a budget, and review it."
+            )
+        if sections:
+            raise InputError("a private draft looks for no rules, sums and weights; leave --sections out.")
+        if codebook is not None:
+            raise InputError("a private draft reads no code book; draft without a budget, or write the schema from it.")
+        if ledger is None or account is None:
+            raise InputError("a private draft is charged: say which --ledger and --account pay for it.")
+        if unit is not None and unit.fixed:
+            raise InputError("a private draft knows no attributes yet, so none can be fixed; leave --fixed out.")
+        with working("counting"):
+            text = us.draft_privately(
+                files_of(data), budget=spends, ledger=ledger, account=account, unit=unit or "replace", out=target, **how
+            )
+        _show_private_draft(text, target, as_json=as_json)
+        return
+    if ledger is not None or account is not None or unit is not None:
+        raise InputError("a ledger and a unit go with a budget; say --epsilon for a private draft, or leave them out.")
     with working("reading"):
-        text = us.draft_schema(files_of(data), out=target, codebook=codebook, **how)
+        if linked:
+            how = {name: value for name, value in how.items() if value is not None}
+            text = us.draft_linked_schema(linked, out=target, codebook=codebook, **how)
+        else:
+            text = us.draft_schema(files_of(data), out=target, codebook=codebook, sections=sections, **how)
     if as_json:
         print_json({"audience": "internal", "draft": str(target)})
         return
@@ -76,6 +118,25 @@ def draft(
     if len(left_out) > MOST_LEFT_OUT:
         say(f"  and {len(left_out) - MOST_LEFT_OUT:,} more, at the end of the draft.")
     say("Review every attribute, replace what is not public knowledge, then remove the line draft = true.")
+
+
+def _linked_files(data: list[str]) -> dict[str, str]:
+    """Files that are named as two tables, NAME=FILE; nothing if they are not."""
+    pairs = [one.partition("=") for one in data]
+    named = all(mark and name and not Path(one).exists() for one, (name, mark, _) in zip(data, pairs, strict=True))
+    return {name: path for name, _, path in pairs} if named and len(pairs) == 2 else {}
+
+
+def _show_private_draft(text: str, target: Path, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"audience": "public", "schema": str(target)})
+        return
+    say(f"Schema written to {target}. It is public: it was made from noisy counts, which were charged.", style="bold")
+    left_out = re.findall(r"^# ('.*' was left out: .*)$", text, re.MULTILINE)
+    say(f"{text.count('[[attribute]]'):,} attribute(s), {len(left_out):,} column(s) left out.")
+    for line in left_out[:MOST_LEFT_OUT]:
+        say(f"  {line}")
+    say(f"Continue with: understudy plan --schema {target} --epsilon 1 --delta 1e-9")
 
 
 @app.command()
@@ -98,14 +159,17 @@ def check(
     try:
         with working("checking"):
             rows = us.check_data(files_of(data), public, **how)
+            clipped = us.clipped_weights(files_of(data), public, **how) if isinstance(public, us.Schema) else 0
     except SchemaError as problem:
         if as_json:
             print_json({"audience": "internal", "fits": False, "rows": None, "problem": str(problem)})
         raise
     if as_json:
-        print_json({"audience": "internal", "fits": True, "rows": rows, "problem": None})
+        print_json({"audience": "internal", "fits": True, "rows": rows, "clipped": clipped, "problem": None})
     else:
         say(f"All {rows:,} rows fit {schema} (internal: the number of rows may be confidential).")
+        if clipped:
+            say(f"{clipped:,} weights lie outside their bounds and will be clipped (internal).")
 
 
 @app.command()
@@ -126,7 +190,13 @@ def describe(
 
     With data it adds a summary that is computed from them and marked internal.
     """
-    public = us.read_schema(schema)
+    both = us.read_any_schema(schema)
+    if isinstance(both, us.LinkedSchema):
+        if data:
+            raise InputError("a summary of data is offered for one table; check linked tables with schema check.")
+        _describe_linked(schema, both, as_json=as_json)
+        return
+    public = both
     possible = int(public.allowed().sum()) if public.cells() <= LARGEST_MASK else None
     internal = None
     how = reading.options()
@@ -215,6 +285,49 @@ def _derived_document(derived: Derived) -> dict[str, Any]:
         "from": list(derived.sources),
         "label": derived.label,
     }
+
+
+def _describe_linked(file: Path, public: us.LinkedSchema, *, as_json: bool) -> None:
+    """Both tables of a schema of linked tables, and how one row of a household looks."""
+    tables = ((public.household_table, public.households), (public.member_table, public.members))
+    rules = [rule.describe() for one in (public.households, public.members) for rule in (*one.impossible, *one.rules)]
+    rules += [rule.describe() for rule in public.across]
+    rules += [f"{below} lies in a lower bin than {above}" for below, above in public.orders]
+    derived = [(one.name, f"{one.function} of {one.of}") for one in public.derived]
+    if as_json:
+        print_json({
+            "fingerprint": public.fingerprint,
+            "tables": {name: [_attribute_document(one) for one in own.attributes] for name, own in tables},
+            "id": public.household_id,
+            "at_most": public.at_most,
+            "compositions": len(public.kinds),
+            "columns_of_a_household": list(public.wide.names),
+            "derived": [{"name": name, "rule": rule} for name, rule in derived],
+            "impossible": rules,
+            "ignore": list(public.members.ignore),
+        })  # fmt: skip
+        return
+    for name, own in tables:
+        show_table(
+            f"{name} ({file})",
+            ("attribute", "kind", "codes", "missing", "values", "label"),
+            [_attribute_row(attribute) for attribute in own.attributes],
+            right=("codes",),
+        )
+    if derived:
+        show_table("Derived (computed from the members, never measured)", ("name", "rule"), derived)
+    if rules:
+        show_table("What cannot occur", ("rule",), [(rule,) for rule in rules])
+    show_facts(
+        [
+            ("linked by", public.household_id),
+            ("most members of a household", public.at_most),
+            ("compositions", len(public.kinds)),
+            ("columns that infer knows of a household", ", ".join(public.wide.names)),
+            ("ignored columns", ", ".join(public.members.ignore) or "none"),
+            ("fingerprint", public.fingerprint),
+        ]
+    )
 
 
 def _attribute_row(attribute: Attribute) -> tuple[object, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -54,9 +55,13 @@ def serve(
             "say what to run: `understudy serve web`, `understudy serve worker`, or `understudy serve --demo`."
         )
     folder = output_path(out)
-    settings = folder / "site.toml"
-    check_target(folder, None)
-    tokens = make_demo(folder, DEMO_PEOPLE)
+    settings = folder / serving.DEMO_SITE
+    if serving.demo_is_there(folder):
+        say(f"The demonstration in {folder} goes on, with new tokens; remove the folder to begin anew.")
+        tokens = serving.demo_tokens(folder)
+    else:
+        _check_free(folder)
+        tokens = make_demo(folder, DEMO_PEOPLE)
 
     def ready() -> None:
         say(f"Open http://{host}:{port} and sign in with one of these tokens:", style="bold")
@@ -66,6 +71,12 @@ def serve(
         say("Ctrl-C ends it.")
 
     serving.serve_together(settings, serving.DEMO_DATASET, host=host, port=port, ready=ready)
+
+
+def _check_free(folder: Path) -> None:
+    if folder.exists():
+        raise InputError(f"{folder} exists and holds no demonstration; name another folder with --out, or remove it.")
+    check_target(folder, None)
 
 
 def make_demo(folder: Path, rows: int) -> dict[str, str]:
@@ -246,6 +257,12 @@ def ask(
     width: Annotated[
         float | None, typer.Option(help="How wide the interval may be: shows the price of asking the data.")
     ] = None,
+    at_least: Annotated[
+        float | None, typer.Option(metavar="NUMBER", help="Verify a claim: the quantity is at least this.")
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(metavar="NUMBER", help="How far off a wrong verdict may be; goes with --at-least.")
+    ] = None,
     confirm: Annotated[bool, typer.Option("--confirm", help="Pay that price and ask the data.")] = False,
     wait: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for the answer.")] = 3600.0,
     as_json: AsJson = False,
@@ -256,20 +273,28 @@ def ask(
 
     Your token is read from UNDERSTUDY_TOKEN, or from the file that UNDERSTUDY_TOKEN_FILE names.
     """
-    if confirm and width is None:
+    if (at_least is None) != (margin is None):
+        raise InputError("a claim has two numbers: --at-least, and --margin for how far off a wrong verdict may be.")
+    if at_least is not None and width is not None:
+        raise InputError("give --width for an interval, or --at-least and --margin for a verdict, and not both.")
+    if confirm and width is None and at_least is None:
         raise InputError("say with --width how wide the interval may be.")
     asked = {"where": where, "by": by, "family": family, "event": event}
-    asking = {key: value for key, value in asked.items() if value is not None}
+    asking: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
     connected = us.connect(server)
-    if width is not None and not confirm:
-        price = connected.price(question, width=width, release=release, **asking)
+    if (width is not None or at_least is not None) and not confirm:
+        claim = {} if at_least is None else {"at_least": at_least, "margin": margin}
+        price = connected.price(question, width=width, release=release, **claim, **asking)
         if as_json:
             print_json(price)
         else:
             _show_price(price)
         return
     with working("asking"):
-        answer = connected.infer(question, width=width, release=release, wait=wait, **asking)
+        if at_least is not None and margin is not None:
+            answer = connected.verify(question, at_least=at_least, margin=margin, release=release, wait=wait, **asking)
+        else:
+            answer = connected.infer(question, width=width, release=release, wait=wait, **asking)
     if as_json:
         print_json(_plain(answer))
     else:
@@ -286,6 +311,7 @@ def _plain(answer: ServedAnswer) -> dict[str, object]:
             for name, one, label in zip(answer.names, answer.estimates, answer.labels, strict=True)
         ],
         "warnings": list(answer.warnings),
+        "verdict": answer.verdict,
         "record": answer.record,
     }
 
@@ -306,6 +332,16 @@ def _show_price(price: dict[str, object]) -> None:
     say("Add --confirm to pay and ask the data.")
 
 
+def _verdict_in_words(verdict: Mapping[str, Any]) -> str:
+    if verdict["holds"] is None:
+        return f"No verdict: {verdict['why']}."
+    return (
+        f"{'Yes' if verdict['holds'] else 'No'}: it is {'' if verdict['holds'] else 'not '}{verdict['claim']}. If the "
+        f"truth is {verdict['margin']:g} or more on the other side, this is wrong with probability at most "
+        f"{verdict['wrong_at_most']:.2g}."
+    )
+
+
 def show_answer(answer: ServedAnswer) -> None:
     """A served answer as a table, with its record if it is a confirmation."""
     say(f"{answer.question} ({answer.release}, version {answer.version})", style="bold")
@@ -318,6 +354,8 @@ def show_answer(answer: ServedAnswer) -> None:
         ],
         right=("estimate", "from", "to"),
     )
+    if answer.verdict is not None:
+        say(_verdict_in_words(answer.verdict), style="bold")
     for text in answer.warnings:
         say(f"Note: {text}.")
     if answer.record is not None:

@@ -290,7 +290,7 @@ def show_plan(plan: Plan) -> None:
         [
             ("method", plan.method),
             ("guarantee", str(plan.budget)),
-            ("unit", plan.budget.protects(plan.unit)),
+            ("unit", plan.budget.protects(plan.unit, plan.record)),
             ("copies", plan.copies),
             ("synthetic rows", "chosen by the method" if plan.rows is None else plan.rows),
             ("options", ", ".join(f"{key} = {value}" for key, value in plan.options.items() if value != "") or "none"),

@@ -26,17 +26,18 @@ from understudy.commutes.commute_release import (
 )
 from understudy.commutes.methods.commute import Commute
 from understudy.commutes.shared.flow_method import FlowSynthesizer, flow_synthesizers, plan_commutes
-from understudy.commutes.shared.segments import assign_segments, read_segments
+from understudy.commutes.shared.segment_jobs import assign_segments
+from understudy.commutes.shared.segments import TOGETHER, fixed_partitions, planned_design, released_partitions
 from understudy.commutes.shared.settings import read_shrinking
 from understudy.commutes.source.places_file import places_table, read_places
 from understudy.core.arrays import Progress
 from understudy.core.exact_numbers import from_text
-from understudy.core.flows import FlowSource
+from understudy.core.flows import FlowSource, Partition
 from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, Places
 from understudy.core.registry import Registry
 from understudy.core.result import Evaluation, EvaluationRequest, ShownTable
-from understudy.errors import BudgetError, InputError
+from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.privacy.gate.flow_gate import FlowGate
 from understudy.privacy.gate.journal import Journal
 from understudy.privacy.mechanisms.commute_prior import FEWEST_CELLS, SizedPrior
@@ -45,7 +46,7 @@ from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, Shr
 from understudy.privacy.mechanisms.flow_mixture import MixedCells, SizedLaws
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells
 from understudy.privacy.mechanisms.place_bands import PlaceBands
-from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.definition import NonPrivate, Unit
 from understudy.privacy.promise.event import ApproxLoss, GeometricNoise, NoNoise, PureLoss, Sensitivity
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.randomness.fingerprint import DataKey
@@ -70,6 +71,7 @@ class Commutes:
     other_domain: ClassVar[str] = "other places than the ones the commutes were opened with"
     domain_file: ClassVar[str] = PLACES
     resumed_with: ClassVar[str] = " --places FILE"
+    draws_in_blocks: ClassVar[bool] = False
     asked_in_reports: ClassVar[bool] = False
     shown: ClassVar[tuple[ShownTable, ...]] = (
         ShownTable(
@@ -128,9 +130,10 @@ class Commutes:
         return _method(plan).plan(domain, request)
 
     def advice(self, domain: Places, plan: Plan) -> tuple[str, ...]:  # noqa: ARG002
-        from understudy.commutes.map.map_wording import PUBLIC_SIZES
+        from understudy.commutes.map.map_wording import PUBLIC_SIZES, public_segments
 
-        return (PUBLIC_SIZES,) if DESTINATION in plan.unit.fixed else ()
+        told = (PUBLIC_SIZES,) if DESTINATION in plan.unit.fixed else ()
+        return (*told, *public_segments(plan.unit))
 
     def header(self, domain: Places) -> dict[str, str]:
         return {"kind": self.name, "places": domain.fingerprint}
@@ -164,7 +167,10 @@ class Commutes:
         """Reads the data once, and refuses what public sizes make impossible."""
         del i_know  # it is about the number of records of a table
         gate.look_ahead()
-        gate.check_segments([one.columns for one in read_segments(_segments(plan))])
+        design = planned_design(domain, plan)
+        gate.check_segments(() if design is None else design.parts)
+        for one in fixed_partitions(plan):
+            gate.segment_sizes(one)
         check_sizes = getattr(_method(plan), "check_sizes", None)
         if DESTINATION in plan.unit.fixed and check_sizes is not None:
             check_sizes(plan, domain, gate.sizes())
@@ -176,11 +182,15 @@ class Commutes:
         folder = journal.folder if journal is not None else Path(keeper.name if keeper else ".")
         sink = ParquetSink(folder, domain)
         synthesis = _method(plan).run(plan, domain, gate, work.stream, sink)
+        if not isinstance(plan.budget, NonPrivate):
+            warned = (f"WARNING: {text}" for text in self.advice(domain, plan))
+            synthesis = replace(synthesis, notes=(*synthesis.notes, *warned))
         files = [sink.path(copy) for copy in range(1, plan.copies + 1)]
-        if _segments(plan):
+        if released_partitions(plan):
+            fixed = {one.name: gate.segment_sizes(one) for one in fixed_partitions(plan)}
             files = [
                 assign_segments(
-                    file, file.with_name(f"segmented_{copy}.parquet"), domain, _segments(plan),
+                    file, file.with_name(f"segmented_{copy}.parquet"), domain, plan, fixed=fixed,
                     measurements=synthesis.measurements, stream=work.stream, copy=copy, codes=coded_file(file, domain),
                 )
                 for copy, file in enumerate(files, start=1)
@@ -194,6 +204,9 @@ class Commutes:
             keeper=keeper,
             drawn=True,
         )
+
+    def sample_again(self, release: CommuteRelease, *, rows: int, copies: int, stream: Stream) -> CommuteRelease:  # noqa: ARG002
+        raise UnsupportedError(f"sample works on releases of tables; {self.uses}.")
 
     def keep(self, release: CommuteRelease, out: Path | None) -> CommuteRelease:
         files = []
@@ -298,10 +311,6 @@ class Commutes:
         return {}
 
 
-def _segments(plan: Plan) -> str:
-    return str(plan.options.get("segments", ""))
-
-
 def _method(plan: Plan) -> FlowSynthesizer:
     made: FlowSynthesizer = configure_from(flow_synthesizers, plan.method, plan.options)
     return made
@@ -338,22 +347,43 @@ def pairs_fit(release: CommuteRelease) -> str:
 
 
 def segments_add_up(release: CommuteRelease) -> str:
-    """Every partition that the plan names has its columns, and the segments of each pair add up to its jobs."""
+    """Every partition that the plan names has its columns, the segments of each pair add up to its jobs, and copies
+    have the same jobs by workplace in the segments of a fixed partition."""
     plan = release.provenance.plan
-    partitions = read_segments(_segments(plan)) if plan is not None else ()
+    partitions = released_partitions(plan) if plan is not None else ()
     wanted = tuple(column for one in partitions for column in one.columns)
     if release.segments != wanted:
         raise InputError("the tables do not have the columns of segments that the plan names.")
-    if not wanted:
+    if not wanted or plan is None:
         return "no segments"
+    fixed = {one.name for one in fixed_partitions(plan)}
+    public: dict[str, Any] = {}
     for copy in range(1, release.copies + 1):
         table = release.flows(copy)
         jobs = table["jobs"].to_numpy()
         for one in partitions:
-            parts = [table[column].to_numpy() for column in one.columns]
-            if any((part < 0).any() for part in parts) or (sum(parts) != jobs).any():
+            parts = np.stack([table[column].to_numpy() for column in one.columns])
+            if (parts < 0).any() or (parts.sum(axis=0) != jobs).any():
                 raise InputError(f"the segments of '{one.name}' do not add up to the jobs of every pair.")
+            _combinations_add_up(table, one)
+            if one.name in fixed:
+                at = np.asarray(release.coded(copy)[1], dtype=np.int64)
+                here = np.stack([np.bincount(at, part, len(release.places)) for part in parts])
+                if not np.array_equal(public.setdefault(one.name, here), here):
+                    raise InputError(f"copies differ in the public segments of '{one.name}'.")
     return f"segments of {len(partitions)} partition(s) add up to the jobs of every pair"
+
+
+def _combinations_add_up(table: pa.Table, partition: Partition) -> None:
+    """The combinations of several partitions add up to the segments of each of them."""
+    if TOGETHER not in partition.name:
+        return
+    sums: dict[str, Any] = {}
+    for column in partition.columns:
+        for segment in column.split(TOGETHER):
+            sums[segment] = sums.get(segment, 0) + table[column].to_numpy()
+    if any((table[segment].to_numpy() != total).any() for segment, total in sums.items()):
+        raise InputError(f"the combinations of '{partition.name}' do not add up to its segments.")
 
 
 def _plan_covers(release: CommuteRelease) -> str:
@@ -408,9 +438,10 @@ def _facts(release: CommuteRelease, copy: int, plan: Plan, record: Mapping[str, 
         raise InputError(f"method '{plan.method}' makes no draw straight from the data.")
     if "sizes_from" in record and len(drawing) and not min(record["sizes_from"], default=np.inf) <= rows[drawing].min():
         raise InputError("no prior is stated for the smallest destinations.")
-    chosen = rows[drawing]
+    chosen, outside = rows[drawing], None
     if record["mechanism"] == MixedCells.name:
-        chosen = SizedLaws.from_json(record).of(chosen)[1]
+        laws = SizedLaws.from_json(record)
+        chosen, outside = laws.of(chosen)[1], laws.outside_of(chosen)
     elif "sizes_from" in record:
         chosen = SizedPrior.from_json(record).of(chosen)[0]
     if method.coarsen == "rings" and "sizes_from" in record and int(chosen.min(initial=FEWEST_CELLS)) < FEWEST_CELLS:
@@ -419,7 +450,7 @@ def _facts(release: CommuteRelease, copy: int, plan: Plan, record: Mapping[str, 
         unit=plan.unit,
         destinations=drawing,
         rows=rows[drawing],
-        cells=method.drawn_cells(release.places, drawing, chosen, division),
+        cells=method.drawn_cells(release.places, drawing, chosen, division, outside=outside),
         records=rows[drawing] if DESTINATION in plan.unit.fixed else None,
     )
 

@@ -31,6 +31,14 @@ def as_number(edge: object) -> float:
     return float((edge - EPOCH).days) if isinstance(edge, datetime.date) else float(edge)  # type: ignore[arg-type]
 
 
+def ends_of(attribute: Attribute) -> Floats:
+    """The edges as numbers. A last bin that is one value alone is a step wide, like any other bin of one value."""
+    edges = np.array([as_number(edge) for edge in attribute.edges])
+    if edges[-1] == edges[-2]:
+        edges[-1] += 1
+    return edges
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bins:
     """Bins of numbers or dates with their public density. A level that is a number is a bin of one value."""

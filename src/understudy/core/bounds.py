@@ -124,7 +124,7 @@ def grid_of(attribute: Attribute) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
         return day_grid(low, high), ()
     return number_grid(
         low, high, decimals=attribute.digits, heavy_tail=attribute.heavy_tail, scale=attribute.scale,
-        spikes=tuple(attribute.spikes), cuts=tuple(attribute.cuts),
+        spikes=tuple(attribute.spikes), cuts=tuple(attribute.cuts), integer=attribute.integer,
         without_zero=any(code == 0 for code, _ in attribute.special),
     )  # fmt: skip
 
@@ -253,16 +253,21 @@ def number_grid(
     scale: float | None,
     spikes: tuple[float, ...],
     cuts: tuple[float, ...],
+    integer: bool = False,
     without_zero: bool = False,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The ends of the cells, and the cells of single values by where they begin.
 
+    The last cell is closed on both sides. Of whole numbers it can be the largest alone: then its two ends are equal.
+
     >>> number_grid(0, 1000, decimals=0, heavy_tail=True, scale=10, spikes=(), cuts=())[0][:6]
     (0, 1, 2, 3, 4, 5)
+    >>> number_grid(0, 3, decimals=0, heavy_tail=False, scale=None, spikes=(), cuts=(), integer=True)[0]
+    (0, 1, 2, 3, 3)
     """
     step = Fraction(1, 10**decimals)
     if decimals == 0 and high - low <= WHOLE and not heavy_tail:  # every whole number has a cell of its own
-        return tuple(range(int(low), int(high) + 1)), ()
+        return (*range(int(low), int(high) + 1), *([int(high)] if integer else [])), ()
     if heavy_tail:
         least = small_amount(low, high, scale)
         places = np.linspace(math.asinh(low / least), math.asinh(high / least), CELLS + 1)
@@ -276,19 +281,21 @@ def number_grid(
     if low <= 0 < high and not without_zero:
         alone.add(Fraction(0))
     points = {spike + more for spike in alone for more in (0, step)} | {Fraction(cut) for cut in cuts}
-    if last in alone:  # the last cell holds its upper end
+    if last in alone and not integer:  # the last cell holds its upper end
         points.add(last - step)
     # A cell between two others that is no wider than a step would be a spike that nobody named.
     every = sorted({first, last} | points | {end for end in inner if all(abs(end - one) > step for one in alone)})
     kept = [end for end in every if first <= end <= last]
-    single = sorted(one if one < last else last - step for one in alone)
+    single = sorted(one if one < last or integer else last - step for one in alone)
+    if integer and last in alone:
+        kept.append(last)
     return tuple(_plain(end, decimals) for end in kept), tuple(_plain(one, decimals) for one in single)
 
 
 def day_grid(first: datetime.date, last: datetime.date) -> tuple[datetime.date, ...]:
-    """Every day, as the beginning of a cell; the last cell holds its end too, so it begins a day earlier."""
+    """Every day, as the beginning of a cell; the last cell ends with the day it begins with."""
     days = (last - first).days
-    return tuple(first + datetime.timedelta(days=day) for day in range(days + 1))
+    return (*(first + datetime.timedelta(days=day) for day in range(days + 1)), last)
 
 
 def _on_step(value: float, step: Fraction) -> Fraction:

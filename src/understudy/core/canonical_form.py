@@ -7,9 +7,10 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from understudy.core.bounds import canonical_bounds
+from understudy.core.bounds import LARGEST_EDGE, canonical_bounds
 from understudy.core.discovered_codes import canonical_codes
 from understudy.errors import SchemaError
 
@@ -38,9 +39,49 @@ def canonical_attribute(a: Attribute) -> dict[str, object]:
         **({"tree": list(a.tree)} if a.tree else {}),
         **({"distances": [list(row) for row in a.distances]} if a.distances else {}),
         **({"always_measure": True} if a.always_measure else {}),
+        **({"clock": a.clock} if a.clock else {}),
         **(canonical_bounds(a) if a.bounds else {}),
         **(canonical_codes(a) if a.most_codes else {}),
     }
+
+
+def check_edges(attribute: Attribute) -> None:
+    """Refuses edges of numbers or dates that contradict each other or what else is said about them."""
+    where = f"attribute '{attribute.name}'"
+    dates = [isinstance(edge, datetime.date) for edge in attribute.edges]
+    numbers = [isinstance(edge, int | float) and not isinstance(edge, bool) for edge in attribute.edges]
+    if not (all(dates) or all(numbers)):
+        raise SchemaError(f"{where}: edges must be all numbers or all dates.")
+    if any(isinstance(edge, datetime.datetime) for edge in attribute.edges):
+        raise SchemaError(f"{where}: edges must be dates without a time of day.")
+    # Beyond 2^53 a double skips whole numbers, so a value could not be put into its bin exactly.
+    given = [
+        value
+        for value in (*attribute.edges, *(code for code, _ in attribute.special))
+        if not isinstance(value, datetime.date | str)
+    ]
+    if not all(isinstance(value, int) or math.isfinite(value) for value in given):
+        raise SchemaError(f"{where}: edges must be finite; give the public lowest and highest possible value.")
+    if any(abs(value) > 2**53 for value in given if isinstance(value, int) or attribute.integer):
+        raise SchemaError(f"{where}: whole-number edges and special codes must lie between -2^53 and 2^53.")
+    if any(abs(value) > LARGEST_EDGE for value in given):
+        raise SchemaError(f"{where}: edges and special codes must lie between -{LARGEST_EDGE:g} and {LARGEST_EDGE:g}.")
+    rising = attribute.edges
+    if (attribute.integer or all(dates)) and len(rising) > 2 and rising[-1] == rising[-2]:
+        rising = rising[:-1]  # the last bin is its upper end alone
+    if len(rising) < 2 or any(b <= a for a, b in pairwise(rising)):  # type: ignore[operator]
+        raise SchemaError(f"{where}: edges must be at least two values in increasing order.")
+    if attribute.level_labels:
+        raise SchemaError(f"{where}: level_labels go with levels.")
+    if attribute.integer and (all(dates) or any(value != int(value) for value in given)):
+        raise SchemaError(f"{where}: integer = true needs whole-number edges and special codes.")
+    if attribute.decimals is not None:
+        check_decimals(attribute, attribute.decimals, [] if all(dates) else given)
+    if attribute.density == "log" and (all(dates) or attribute.edges[0] <= 0):  # type: ignore[operator]
+        raise SchemaError(f'{where}: density = "log" needs positive numeric edges.')
+    if attribute.outside == "missing" and not attribute.missing:
+        raise SchemaError(f'{where}: outside = "missing" needs missing = true.')
+    check_special(attribute)
 
 
 def check_decimals(attribute: Attribute, decimals: int, given: Sequence[int | float]) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from understudy.core.arrays import Flags
 from understudy.core.bins import as_number, bins_of, level_numbers
+from understudy.core.clock import clock_number
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.errors import InputError, unknown_name
 
@@ -176,6 +177,10 @@ def _comparison(node: ast.Compare, schema: Schema, names: Mapping[str, str], tex
         symbol = SYMBOLS.get(type(operator))
         if symbol is None:
             raise InputError(f"'{text}': use ==, !=, <, <=, >, >= or in.")
+        if isinstance(left, ast.Name) and isinstance(right, ast.Name):
+            name, word = (names.get(one.id, one.id) for one in (left, right))
+            if name in schema.names and word not in schema.names:
+                raise InputError(f"'{text}': put levels in quotes, as in {name} {symbol} '{word}'.")
         if isinstance(left, ast.Name) == isinstance(right, ast.Name):
             raise InputError(f"'{text}': compare an attribute with a value, as in sex == 'F' (levels in quotes).")
         if not isinstance(left, ast.Name):
@@ -271,6 +276,8 @@ def _edge(
         step: object = datetime.timedelta(days=1)
         whole = True
     else:
+        if attribute.clock and isinstance(value, str):
+            value = value if (number := clock_number(value, attribute.clock)) is None else number
         if isinstance(value, str | bool):
             raise InputError(f"'{text}': '{attribute.name}' is compared with a number.")
         bound, step, whole = value, 1, attribute.integer

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from understudy.core.arrays import Integers
+from understudy.core.mechanism import Words
 from understudy.core.schema import Schema
 from understudy.errors import DisclosureError, InputError
 
@@ -133,6 +134,56 @@ class CodeCounts:
                 f"{type(mechanism).__name__} would tell which codes occur. Use a mechanism with a threshold."
             )
         return self._codes, self._values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class ClusterCounts:
+    """What is counted of clusters: neighbours in classes of some attributes, and sizes."""
+
+    neighbours: dict[str, Integers]
+    """For each attribute how often a row of one class is followed by a row of another in its cluster."""
+    sizes: Integers
+    """How many others the rows have in their clusters in all, and how many rows there are."""
+
+    def __repr__(self) -> str:
+        return f"ClusterCounts({len(self.neighbours)} attributes, confidential)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise DisclosureError("counts are confidential and cannot be saved; measure them through the gate.")
+
+
+@runtime_checkable
+class Clustered(Protocol):
+    """Confidential data whose rows can be told apart by clusters."""
+
+    def require_clusters(self, column: str) -> None:
+        """Refuse a column of clusters that is not in the data, or not filled in every row; nothing is told of it."""
+        ...
+
+    def count_clusters(
+        self, column: str, classes: Mapping[str, Sequence[int]], *, largest: int, within: str, stream: Words
+    ) -> ClusterCounts:
+        """Count rows with the next row of their cluster, and the sizes of clusters. Confidential: for the gate alone.
+
+        Parameters
+        ----------
+        column
+            The column of clusters.
+        classes
+            For each attribute the class of each of its codes.
+        largest
+            Clusters of more rows count as clusters of so many.
+        within
+            An attribute in whose levels clusters are numbered (the sampling strata), or an empty text.
+        stream
+            Where the random order of the rows of a cluster comes from.
+
+        Returns
+        -------
+        ClusterCounts
+            The counts.
+        """
+        ...
 
 
 @runtime_checkable

@@ -165,6 +165,7 @@ class Derived:
                 integer=not digits,
                 decimals=digits or None,
                 missing=missing,
+                clock=schema[self.sources[0]].clock if low >= 0 else "",
             )
         missing = False
         if self.function == "recode":
@@ -251,6 +252,8 @@ class Derived:
                 f"between them ({len(self.edges)} edges and {len(self.levels)} levels are given)."
             )
         places = [source.edges.index(edge) if edge in source.edges else -1 for edge in self.edges]
+        if self.edges[-1] == source.edges[-1]:  # the last edge of some sources is there twice
+            places[-1] = source.bins
         if places[0] != 0 or places[-1] != source.bins or any(b <= a for a, b in pairwise(places)):
             raise SchemaError(
                 f"{self._where}: its edges must be some of the edges of '{source.name}', in order, with the first and "
@@ -307,6 +310,8 @@ class Derived:
                     f"{self._where}: {self.function} is of numbers with integer = true or with decimals; '{name}' is "
                     "not one."
                 )
+            if source.clock != schema[self.sources[0]].clock:
+                raise SchemaError(f"{self._where}: '{name}' has another clock; all must count minutes, or seconds.")
             found = max(found, digits)
         return found
 

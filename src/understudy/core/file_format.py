@@ -7,16 +7,24 @@ they mean, so it is not part of a schema's fingerprint.
 
 from __future__ import annotations
 
+import datetime
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
+from understudy.core.clock import PATTERN as TIME
 from understudy.errors import SchemaError, unknown_name
 
 DAY_ORDERS = ("ymd", "dmy", "mdy")
 THOUSANDS = {"": "", ".": ".", ",": ",", "'": "'\u2019", " ": " \u00a0\u202f"}  # how each mark may be written
-DAY = re.compile(r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})")
+# 2026-11-17T08:30, 2026-11-17 08:30:15.5+01:00, 11/17/2026 8:30 PM
+TIME_OF_DAY = r"(?:[T ]\s*\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp][Mm])?\s*(?:Z|[+-]\d{2}:?\d{2})?)?"
+DAY = re.compile(rf"(\d{{1,2}})[./-](\d{{1,2}})[./-](\d{{4}}){TIME_OF_DAY}")
+YEAR_FIRST = re.compile(rf"(\d{{4}})[./-](\d{{1,2}})[./-](\d{{1,2}}){TIME_OF_DAY}", re.ASCII)  # 2026/11/17, 2026.1.7
+ISO_DAY = re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}}){TIME_OF_DAY}", re.ASCII)  # Python also reads weeks such as 2026-W01-1
+UNREADABLE = ("error", "missing")
 EXPONENT = r"([eE][+-]?\d+)?"
 
 
@@ -40,6 +48,8 @@ class ColumnFormat:
     """The mark between thousands of this column."""
     dates: Literal["ymd", "dmy", "mdy"] | None = None
     """The order of day, month and year in the dates of this column."""
+    unreadable: Literal["error", "missing"] | None = None
+    """What a text is that is no number (or no date) in this column."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing_values", _texts(self.missing_values, "missing_values"))
@@ -50,6 +60,7 @@ class ColumnFormat:
         if len({text for text, _ in pairs}) != len(tuple(pairs)):
             raise SchemaError("[file]: a spelling is listed twice.")
         object.__setattr__(self, "spellings", pairs)
+        _check_unreadable(self.unreadable or "error")
         _check_marks(self.decimal or ".", self.thousands or "", self.dates or "ymd", pair=self.decimal is not None)
 
 
@@ -80,11 +91,14 @@ class FileFormat:
     """Texts that stand for a missing value in every column, besides the empty text. If a level of the schema is such a
     text, it is that level."""
     dates: Literal["ymd", "dmy", "mdy"] = "ymd"
-    """The order of day, month and year: ``ymd`` (2026-11-17), ``dmy`` (17.11.2026) or ``mdy`` (11/17/2026)."""
+    """The order of day, month and year: ``ymd`` (2026-11-17), ``dmy`` (17.11.2026) or ``mdy`` (11/17/2026). With any of
+    them 2026/11/17 is read too."""
     trim: bool = False
     """Whether blanks around a value are removed."""
     ignore_case: bool = False
     """Whether upper and lower case are the same in levels."""
+    unreadable: Literal["error", "missing"] = "error"
+    """What a text is that is no number or no date, in a column of these: an error, or a missing value."""
     columns: tuple[tuple[str, ColumnFormat], ...] = field(default=())
     """Pairs of a column and its format, or a mapping."""
 
@@ -101,6 +115,7 @@ class FileFormat:
                 raise SchemaError(f"[file]: {key} must be true or false.")
         object.__setattr__(self, "missing_values", _texts(self.missing_values, "missing_values"))
         _check_marks(self.decimal, self.thousands, self.dates)
+        _check_unreadable(self.unreadable)
         pairs = self.columns.items() if isinstance(self.columns, Mapping) else self.columns
         object.__setattr__(self, "columns", tuple(pairs))
         if not all(isinstance(one, ColumnFormat) for _, one in self.columns):
@@ -134,7 +149,9 @@ class FileFormat:
                         f"[file.columns]: '{text}' of '{name}' is a level and a spelling of '{level}'; leave one out."
                     )
 
-    def written(self, name: str, kind: Literal["levels", "numeric", "date"], *, own: Collection[str] = ()) -> Written:
+    def written(
+        self, name: str, kind: Literal["levels", "numeric", "date"], *, own: Collection[str] = (), clock: bool = False
+    ) -> Written:
         """Put together the format of one column.
 
         Parameters
@@ -145,6 +162,8 @@ class FileFormat:
             What it holds.
         own
             The texts of its levels, or of the special codes that are texts beside numbers.
+        clock
+            Whether its numbers are written as times.
 
         Returns
         -------
@@ -162,6 +181,8 @@ class FileFormat:
             dates=column.dates or self.dates,
             trim=self.trim,
             ignore_case=self.ignore_case,
+            drop=(column.unreadable or self.unreadable) == "missing",
+            clock=clock,
         )
 
     def said(self) -> list[str]:
@@ -190,6 +211,8 @@ class FileFormat:
             lines.append("blanks around values are removed")
         if self.ignore_case:
             lines.append("upper and lower case are the same in levels")
+        if self.unreadable == "missing":
+            lines.append("a text that is no number (or no date) is a missing value")
         for name, column in self.columns:
             lines.append(f"{name}: {', '.join(part for part in _parts(column))}")
         return lines
@@ -221,6 +244,10 @@ class Written:
     """Whether blanks around a text are removed."""
     ignore_case: bool = False
     """Whether upper and lower case are the same in levels."""
+    drop: bool = False
+    """Whether a text that is no number (or no date) is a missing value."""
+    clock: bool = False
+    """Whether numbers are written as times."""
 
     @property
     def plain(self) -> bool:
@@ -228,7 +255,7 @@ class Written:
         changes = self.missing or self.trim
         if self.kind == "levels":
             return not (changes or self.spellings or self.ignore_case)
-        return not changes and (self.dates == "ymd" if self.kind == "date" else self.decimal + self.thousands == ".")
+        return not (changes or self.drop or self.kind == "date") and self.decimal + self.thousands == "."
 
     def __call__(self, text: str) -> str | None:
         return self.all([text])[0]
@@ -262,7 +289,10 @@ class Written:
                 return None
             if self.kind == "levels":
                 return spelled.get(text, spelled.get(short, folded.get(short.casefold(), short)))
-            return self._day(short) if self.kind == "date" else self._number(short, number)
+            found = self._day(short) if self.kind == "date" else self._number(short, number)
+            if self.clock and TIME.fullmatch(short):
+                return short
+            return None if self.drop and not _readable(found, self.kind) else found
 
         return [usual(text) for text in texts]
 
@@ -281,12 +311,25 @@ class Written:
         return text.replace(".", ",") if self.decimal == "," and re.fullmatch(r"[\d+.eE-]+", text) else text
 
     def _day(self, text: str) -> str:
-        found = DAY.fullmatch(text) if self.dates != "ymd" else None
-        if found is None:
+        if (found := YEAR_FIRST.fullmatch(text)) is not None:  # there is no doubt which is the day
+            year, month, day = found.groups()
+        elif self.dates != "ymd" and (found := DAY.fullmatch(text)) is not None:
+            first, second, year = found.groups()
+            day, month = (first, second) if self.dates == "dmy" else (second, first)
+        else:
             return text
-        first, second, year = found.groups()
-        day, month = (first, second) if self.dates == "dmy" else (second, first)
         return f"{year}-{int(month):02d}-{int(day):02d}"
+
+
+def _readable(text: str, kind: str) -> bool:
+    """Whether a standard text is a number, or a day that exists."""
+    try:
+        if kind == "date":
+            found = ISO_DAY.fullmatch(text)
+            return found is not None and bool(datetime.date.fromisoformat(found[1]))
+        return math.isfinite(float(text)) and "_" not in text
+    except ValueError:
+        return False
 
 
 def read_file_format(table: object) -> FileFormat:
@@ -335,6 +378,11 @@ def _check_marks(decimal: object, thousands: object, dates: object, *, pair: boo
         raise unknown_name("[file]: dates", str(dates), DAY_ORDERS, error=SchemaError)
 
 
+def _check_unreadable(unreadable: object) -> None:
+    if unreadable not in UNREADABLE:
+        raise unknown_name("[file]: unreadable", str(unreadable), UNREADABLE, error=SchemaError)
+
+
 def _parts(column: ColumnFormat) -> Iterable[str]:
     if column.missing_values:
         yield f"{', '.join(map(repr, column.missing_values))} stands for a missing value"
@@ -346,3 +394,5 @@ def _parts(column: ColumnFormat) -> Iterable[str]:
         yield f"thousands marked with {column.thousands!r}" if column.thousands else "no mark between thousands"
     if column.dates is not None:
         yield f"days in the order {column.dates}"
+    if column.unreadable is not None:
+        yield "other texts are errors" if column.unreadable == "error" else "other texts are missing values"

@@ -21,6 +21,15 @@ from understudy.errors import DisclosureError, InternalError
 PAIRS_AT_ONCE = 2**16
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """Segments of which every job is in exactly one: columns of counted pairs, or where a row is one job the values of
+    the column that has the partition's name."""
+
+    name: str
+    columns: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Flows:
     """The non-empty pairs of origin and destination, by the code of the destination and then of the origin.

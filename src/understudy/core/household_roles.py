@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from understudy.errors import SchemaError, unknown_name
@@ -130,8 +131,16 @@ class HouseholdDerived:
     """The numeric attribute of members. Members without a number count as 0 in sums, and not at all otherwise."""
     age: str = ""
     """For ``equivalised``: the attribute with the age."""
+    edges: tuple[float, ...] = ()
+    """Bins in which it is also counted, as one more column of the row of a household, so that ``infer`` takes questions
+    about it. What lies outside is in the first or the last."""
 
     def __post_init__(self) -> None:
+        if self.edges:
+            numbers = all(isinstance(edge, int | float) and not isinstance(edge, bool) for edge in self.edges)
+            if not numbers or len(self.edges) < 2 or any(a >= b for a, b in pairwise(self.edges)):
+                raise SchemaError(f"derived '{self.name}': edges must be two or more rising numbers.")
+            object.__setattr__(self, "edges", tuple(self.edges))
         if self.function not in FUNCTIONS:
             raise unknown_name(f"derived '{self.name}': function", self.function, FUNCTIONS, error=SchemaError)
         if (self.function == "equivalised") != bool(self.age):

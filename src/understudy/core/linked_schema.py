@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -31,14 +30,14 @@ from understudy.core.household_roles import (
     Roles,
 )
 from understudy.core.schema import Attribute, Schema
+from understudy.core.slot_columns import NONE, Range, names_of, ranges_of, slot_attribute, zero_of, zeros_of_bins
 from understudy.core.structural_zeros import Condition, Impossible
 from understudy.errors import SchemaError, unknown_name
 
 SECOND = {CHILD: "sibling", MEMBER: "fellow"}  # the slot of a second member of the same role
 SIZE, COMPOSITION, CHILDREN, ROLE = "size", "composition", "children", "role"
-NONE = "none"  # what a slot holds that nobody fills
+PAIR = ("one", "other")  # with these begin the columns of a pair of members who are alike
 MOST_COMPOSITIONS = 5000
-Range = tuple[float, float]
 Composition = tuple[int, ...]  # how many members have each role
 
 
@@ -94,6 +93,9 @@ class LinkedSchema:
     """The column that identifies a member, and gives the order within a household. Without it the rows keep theirs."""
     at_most: int
     """The most members of a household. Public."""
+    at_least: int = 1
+    """The fewest members of a household: 1, or 0 where all members are alike and there may be none, such as patients
+    without a visit."""
     beyond: Literal["error", "sample"] = "error"
     """What happens to a household with more members: ``error``, or ``sample``: members are left out at random."""
     roles: Roles | None = None
@@ -111,6 +113,10 @@ class LinkedSchema:
         at_most = self.at_most
         if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= LARGEST_HOUSEHOLD:
             raise SchemaError(f"at_most ({at_most!r}) must be a whole number from 1 to {LARGEST_HOUSEHOLD}.")
+        if self.at_least not in (0, 1) or isinstance(self.at_least, bool):
+            raise SchemaError(f"at_least ({self.at_least!r}) must be 0 or 1.")
+        if not self.at_least and self.roles is not None:
+            raise SchemaError("[roles] need a reference person, so every household has a member; leave at_least out.")
         if self.beyond not in ("error", "sample"):
             raise unknown_name("beyond", str(self.beyond), ("error", "sample"), error=SchemaError)
         if not (self.household_table and self.member_table):
@@ -165,7 +171,7 @@ class LinkedSchema:
 
     def _compositions(self) -> Iterator[Composition]:
         if self.roles is None:
-            yield from ((count,) for count in range(1, self.at_most + 1))
+            yield from ((count,) for count in range(self.at_least, self.at_most + 1))
             return
         most = [min(self.roles.limit(role), self.at_most - 1) for role in (PARTNER, CHILD, OTHER)]
         for partner in range(most[0] + 1):
@@ -243,6 +249,11 @@ class LinkedSchema:
         return bool(self.counted(slot).all())
 
     @property
+    def size_range(self) -> range:
+        """The numbers of members that a household can have."""
+        return range(self.at_least, self.at_most + 1)
+
+    @property
     def sizes(self) -> NDArray[np.int64]:
         """The number of members of each composition."""
         return np.array([sum(one) for one in self.kinds], dtype=np.int64)
@@ -279,7 +290,7 @@ class LinkedSchema:
         """
         attributes = [
             *self.households.attributes,
-            Attribute(name=SIZE, levels=tuple(range(1, self.at_most + 1)), ordered=True),
+            Attribute(name=SIZE, levels=tuple(self.size_range), ordered=True),
             Attribute(name=COMPOSITION, levels=tuple(self.composition_name(kind) for kind in self.kinds)),
         ]
         if self.numbers_of(CHILD):
@@ -287,7 +298,8 @@ class LinkedSchema:
             attributes.append(Attribute(name=CHILDREN, levels=levels, ordered=True))
         for slot in self.slots:
             for name in self.attributes_of(slot):
-                attributes.append(_slot_attribute(self.members[name], slot.column(name), self.always_filled(slot)))
+                attributes.append(slot_attribute(self.members[name], slot.column(name), self.always_filled(slot)))
+        attributes += [self.counted_derived(one) for one in self.derived if one.edges]
         named = {one.name: one for one in attributes}
         if len(named) < len(attributes):
             twice = next(one.name for one in attributes if named[one.name] is not one)
@@ -296,6 +308,105 @@ class LinkedSchema:
         zeros += [rule for slot in self.slots for rule in self._zeros_within(slot)]
         zeros += self._zeros_across(named)
         return Schema(attributes=tuple(attributes), impossible=tuple(zeros))
+
+    @cached_property
+    def persons(self) -> Schema:
+        """Single members, each with the attributes of its household: what tables of members are counted over.
+
+        The role is among them where it comes from a column. A rule on age looks at the whole household, so one member
+        could change the role of another. Without roles the size of the household is among them. Attributes whose name
+        is also a column of the row of a household are left out.
+        """
+        own = self.households.attributes
+        rows = set(self.wide.names)
+        mine = [one for one in self.members.attributes if one.name not in rows]
+        if self.roles is None:
+            mine.insert(0, self.wide[SIZE])
+        elif self.roles.column and ROLE not in rows:
+            mine.insert(0, Attribute(name=ROLE, levels=self.role_names))
+        named = {one.name for one in (*own, *mine)}
+        zeros = [rule for rule in (*self.households.zeros, *self.members.zeros) if set(rule.attributes) <= named]
+        return Schema(attributes=(*own, *mine), impossible=tuple(zeros))
+
+    @cached_property
+    def pairs(self) -> Schema | None:
+        """Pairs of members who are all alike, each member in at most one of them; None where there are roles.
+
+        What ties members together, of both.
+        """
+        if self.roles is not None or self.at_most == 1:
+            return None
+        both = tuple(slot_attribute(self.members[self.anchor], f"{name}_{self.anchor}", True) for name in PAIR)
+        taken = {*self.wide.names, *self.persons.names}
+        return None if taken & {one.name for one in both} else Schema(attributes=both)
+
+    def counted_in(self, margin: Sequence[str]) -> Schema:
+        """The table that a margin is counted in: of households, of single members, or of pairs of them.
+
+        Parameters
+        ----------
+        margin
+            Names of attributes.
+
+        Returns
+        -------
+        Schema
+            ``wide``, ``persons`` or ``pairs``.
+        """
+        if self.pairs is not None and self.is_of_pairs(margin):
+            return self.pairs
+        return self.persons if self.is_of_members(margin) else self.wide
+
+    def is_of_pairs(self, margin: Sequence[str]) -> bool:
+        """Whether a table counts pairs of members.
+
+        Parameters
+        ----------
+        margin
+            Names of attributes.
+
+        Returns
+        -------
+        bool
+            True if it has an attribute of a pair.
+        """
+        return self.pairs is not None and bool(set(margin) & set(self.pairs.names))
+
+    def is_of_households(self, margin: Sequence[str]) -> bool:
+        """Whether a table counts households.
+
+        Parameters
+        ----------
+        margin
+            Names of attributes.
+
+        Returns
+        -------
+        bool
+            True if it counts neither members nor pairs of them.
+        """
+        return not self.is_of_members(margin) and not self.is_of_pairs(margin)
+
+    @property
+    def person_id(self) -> str:
+        """The column that identifies a member within its household, in a release."""
+        return self.member_id or MEMBER
+
+    def is_of_members(self, margin: Sequence[str]) -> bool:
+        """Whether a table counts single members, and not households.
+
+        Parameters
+        ----------
+        margin
+            Names of attributes.
+
+        Returns
+        -------
+        bool
+            True if it has an attribute that only members have.
+        """
+        others = {*self.households.names, SIZE}
+        return any(name in self.persons.names and name not in others for name in margin)
 
     def numbers_of(self, role: str) -> tuple[int, ...]:
         """How many members of a role each composition has; nothing where no household has any.
@@ -331,16 +442,33 @@ class LinkedSchema:
         one = self.members[attribute]
         return one.bins + len(one.special)
 
+    def counted_derived(self, one: HouseholdDerived) -> Attribute:
+        """A derived column that is counted in bins.
+
+        Parameters
+        ----------
+        one
+            The derived column.
+
+        Returns
+        -------
+        Attribute
+            The column of the row of a household. It can be missing where no member has a number.
+        """
+        of = self.members[one.of]
+        nobody = one.function in ("mean", "max", "min") and (of.missing or bool(of.special) or not self.at_least)
+        return Attribute(name=one.name, edges=one.edges, outside="clip", missing=nobody)
+
     def _zeros_of_size(self) -> Iterator[Impossible]:
         names = [self.composition_name(kind) for kind in self.kinds]
-        counted = [(SIZE, self.sizes.tolist(), range(1, self.at_most + 1))]
+        counted = [(SIZE, self.sizes.tolist(), self.size_range)]
         if children := self.numbers_of(CHILD):
             counted.append((CHILDREN, list(children), range(max(children) + 1)))
         for column, counts, numbers in counted:
             for number in numbers:
                 others = tuple(name for name, count in zip(names, counts, strict=True) if count != number)
                 if others:
-                    yield _zero(column, (str(number),), COMPOSITION, others)
+                    yield zero_of(column, (str(number),), COMPOSITION, others)
 
     def _zeros_of_slots(self, named: Mapping[str, Attribute]) -> Iterator[Impossible]:
         """A slot is empty exactly where the composition says so: told by its anchor, which the others follow."""
@@ -350,13 +478,13 @@ class LinkedSchema:
                 continue
             filled, anchor = self.counted(slot), slot.column(self.anchor)
             values = tuple(name for name in named[anchor].code_names if name != NONE)
-            yield _zero(COMPOSITION, tuple(map(str, names[filled])), anchor, (NONE,))
-            yield _zero(COMPOSITION, tuple(map(str, names[~filled])), anchor, values)
+            yield zero_of(COMPOSITION, tuple(map(str, names[filled])), anchor, (NONE,))
+            yield zero_of(COMPOSITION, tuple(map(str, names[~filled])), anchor, values)
             for other in self.attributes_of(slot)[1:]:
                 column = slot.column(other)
                 filled_values = tuple(name for name in named[column].code_names if name != NONE)
-                yield _zero(anchor, values, column, (NONE,))
-                yield _zero(anchor, (NONE,), column, filled_values)
+                yield zero_of(anchor, values, column, (NONE,))
+                yield zero_of(anchor, (NONE,), column, filled_values)
 
     def _zeros_within(self, slot: Slot) -> Iterator[Impossible]:
         for rule in self.members.zeros:
@@ -364,7 +492,7 @@ class LinkedSchema:
                 codes = rule.codes(self.members)
                 yield Impossible(
                     conditions=tuple(
-                        (slot.column(name), Condition(levels=_names(self.members[name], codes[name])))
+                        (slot.column(name), Condition(levels=names_of(self.members[name], codes[name])))
                         for name in rule.attributes
                     )
                 )
@@ -380,7 +508,7 @@ class LinkedSchema:
                 if self._told(name, named).kind != "numeric":
                     raise SchemaError(f"order: '{name}' must have edges.")
             for seconds in self._with_seconds((below, above), named):
-                yield from _pairs(named, seconds[below], seconds[above], lambda a, b: a[0] >= b[0])
+                yield from zeros_of_bins(named, seconds[below], seconds[above], lambda a, b: a[0] >= b[0])
         if self.roles is not None and self.roles.age:
             yield from self._zeros_of_rule(self.roles, named)
 
@@ -401,7 +529,7 @@ class LinkedSchema:
         for slot in self.slots:
             column = slot.column(roles.age)
             if column in named and slot.role in wrong:
-                yield from _pairs(named, column, f"{REFERENCE}_{roles.age}", wrong[slot.role])
+                yield from zeros_of_bins(named, column, f"{REFERENCE}_{roles.age}", wrong[slot.role])
             if column in named and slot.role == PARTNER:
                 yield from self._zeros_of_partner(roles, named, slot)
 
@@ -409,10 +537,10 @@ class LinkedSchema:
         if roles.partner_sex == "other":
             mine, theirs = slot.column(roles.sex), f"{REFERENCE}_{roles.sex}"
             for name in named[theirs].code_names:
-                yield _zero(mine, (name,), theirs, (name,))
+                yield zero_of(mine, (name,), theirs, (name,))
         ages = named[slot.column(roles.age)]
         early = tuple(
-            name for name, (_, high) in zip(ages.code_names, _ranges(ages), strict=False) if high < roles.adult
+            name for name, (_, high) in zip(ages.code_names, ranges_of(ages), strict=False) if high < roles.adult
         )
         if early:
             yield Impossible(conditions=((ages.name, Condition(levels=early)),))
@@ -458,61 +586,12 @@ class LinkedSchema:
             "tables": [self.household_table, self.member_table, self.household_id, self.member_id],
             "at_most": self.at_most,
             "beyond": self.beyond,
+            **({} if self.at_least else {"at_least": 0}),
             "roles": None if self.roles is None else self.roles.canonical(),
             "across": [rule.canonical() for rule in self.across],
             "orders": [list(pair) for pair in self.orders],
-            "derived": [[one.name, one.function, one.of, one.age] for one in self.derived],
+            "derived": [
+                [one.name, one.function, one.of, one.age, *([list(one.edges)] if one.edges else [])]
+                for one in self.derived
+            ],
         }
-
-
-def _slot_attribute(attribute: Attribute, name: str, always: bool) -> Attribute:
-    """An attribute of a member in a slot, with a code for an empty slot unless the slot is always filled."""
-    if NONE in attribute.code_names:
-        raise SchemaError(f"attribute '{attribute.name}' has the value '{NONE}', which stands for nobody; rename it.")
-    if attribute.kind == "numeric" and not any(isinstance(code, str) for code, _ in attribute.special):
-        return Attribute(
-            name=name,
-            missing=attribute.missing,
-            label=attribute.label,
-            edges=attribute.edges,
-            integer=attribute.integer,
-            special=attribute.special if always else (*attribute.special, (NONE, NONE)),
-            decimals=attribute.decimals,
-        )
-    names = attribute.code_names[: attribute.bins + len(attribute.special)]
-    return Attribute(
-        name=name,
-        missing=attribute.missing,
-        label=attribute.label,
-        levels=names if always else (*names, NONE),
-        ordered=attribute.ordered or (attribute.kind != "levels" and not attribute.special),
-    )
-
-
-def _names(attribute: Attribute, codes: Sequence[int]) -> tuple[str, ...]:
-    return tuple(attribute.code_names[code] for code in codes)
-
-
-def _zero(first: str, codes: tuple[str, ...], second: str, others: tuple[str, ...]) -> Impossible:
-    return Impossible(conditions=((first, Condition(levels=codes)), (second, Condition(levels=others))))
-
-
-def _ranges(attribute: Attribute) -> list[Range]:
-    """The lowest and highest value of each bin; of whole numbers the highest that it holds."""
-    edges = [float(edge) for edge in attribute.edges]  # type: ignore[arg-type]
-    last = len(edges) - 2
-    step = 1.0 if attribute.integer else 0.0
-    return [(low, high if place == last else high - step) for place, (low, high) in enumerate(pairwise(edges))]
-
-
-def _pairs(
-    named: Mapping[str, Attribute], first: str, second: str, wrong: Callable[[Range, Range], bool]
-) -> Iterator[Impossible]:
-    """Structural zeros of two numeric columns, bin by bin, where ``wrong`` says so of their ranges."""
-    if first not in named or second not in named:
-        return
-    one, other = named[first], named[second]
-    for place, mine in enumerate(_ranges(one)):
-        bad = [number for number, theirs in enumerate(_ranges(other)) if wrong(mine, theirs)]
-        if bad:
-            yield _zero(first, _names(one, (place,)), second, _names(other, bad))

@@ -18,8 +18,8 @@ from understudy.core.structural_zeros import Impossible
 from understudy.errors import SchemaError, UnknownNameError, UnsupportedError, unknown_name
 
 TOP_KEYS = ("version", "draft", "file", "table", "roles", "attribute", "derived", "impossible", "rule", "ignore")
-TABLE_KEYS = ("name", "id", "parent", "at_most", "beyond")
-DERIVED_KEYS = ("table", "name", "function", "of", "age")
+TABLE_KEYS = ("name", "id", "parent", "at_least", "at_most", "beyond")
+DERIVED_KEYS = ("table", "name", "function", "of", "age", "edges")
 ROLE_KEYS = (
     "column", "reference", "partner", "child", "age", "sex", "adult", "partner_within", "partner_sex",
     "child_younger", "most",
@@ -163,6 +163,7 @@ def _linked(data: Mapping[str, Any], folder: Path) -> LinkedSchema:
         household_id=parent["id"],
         member_id=child.get("id", ""),
         at_most=child["at_most"],
+        at_least=child.get("at_least", 1),
         beyond=child.get("beyond", "error"),
         roles=_roles(data["roles"]) if "roles" in data else None,
         across=tuple(
@@ -258,7 +259,9 @@ def _derived(table: Mapping[str, Any], households: str) -> HouseholdDerived:
     for key, value in table.items():
         if key not in DERIVED_KEYS:
             raise unknown_name("[[derived]] of linked tables: key", key, DERIVED_KEYS, error=SchemaError)
-        if not isinstance(value, str):
+        if key == "edges" and not isinstance(value, list):
+            raise SchemaError("[[derived]]: edges must be a list of numbers.")
+        if key != "edges" and not isinstance(value, str):
             raise SchemaError(f"[[derived]]: {key} must be a text.")
     for key in ("name", "function", "of"):
         if key not in table:
@@ -267,7 +270,8 @@ def _derived(table: Mapping[str, Any], households: str) -> HouseholdDerived:
         raise UnsupportedError(f"derived '{table['name']}': only columns of '{households}' are derived from members.")
     if table["name"] in (SIZE, COMPOSITION):
         raise SchemaError(f"'{table['name']}' is always there; leave it out of [[derived]].")
-    return HouseholdDerived(**{key: value for key, value in table.items() if key != "table"})
+    given = {key: value for key, value in table.items() if key not in ("table", "edges")}
+    return HouseholdDerived(**given, edges=tuple(table.get("edges", ())))
 
 
 def write_linked_schema(schema: LinkedSchema) -> str:
@@ -297,6 +301,7 @@ def write_linked_schema(schema: LinkedSchema) -> str:
     lines += ["", "[[table]]", f"name = {text(schema.household_table)}", f"id = {text(schema.household_id)}"]
     lines += ["", "[[table]]", f"name = {text(schema.member_table)}", f"parent = {text(schema.household_table)}"]
     lines += [f"id = {text(schema.member_id)}"] if schema.member_id else []
+    lines += [] if schema.at_least else ["at_least = 0"]
     lines += [f"at_most = {schema.at_most}", f"beyond = {text(schema.beyond)}"]
     if schema.roles is not None:
         lines += ["", "[roles]", *_role_lines(schema.roles)]
@@ -314,8 +319,9 @@ def write_linked_schema(schema: LinkedSchema) -> str:
         lines += ["", "[[rule]]", f"order = {text(dotted)}"]
     for derived in schema.derived:
         lines += ["", "[[derived]]", f"table = {text(schema.household_table)}"]
-        fields = {"name": derived.name, "function": derived.function, "of": derived.of, "age": derived.age}
-        lines += [f"{key} = {text(value)}" for key, value in fields.items() if value]
+        fields = ("name", "function", "of", "age")
+        lines += [f"{key} = {text(getattr(derived, key))}" for key in fields if getattr(derived, key)]
+        lines += [f"edges = {text(list(derived.edges))}"] if derived.edges else []
     if schema.members.ignore:
         lines += ["", "[[ignore]]", f"columns = {text(list(schema.members.ignore))}"]
     return "\n".join(lines) + "\n"

@@ -13,6 +13,7 @@ from understudy.errors import InputError
 
 CLASSES = "classes"
 CODES = "codes"
+NEIGHBOURS, SIZES = "neighbours", "sizes"  # of clusters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,14 +36,24 @@ class Measurement:
     """``all``, or ``first``: of a two-cell table with a public total only the first cell was measured, and ``values``
     is that number. ``classes``: they are counts of a public classification of the records, one after the other.
     ``codes``: they are counts of the ``codes`` that were found. ``contrasts``: they are Fourier coefficients, by the
-    masks of each attribute (``core/walsh.py``)."""
+    masks of each attribute (``core/walsh.py``). ``neighbours``: of a row and the next one of its cluster, in classes of
+    the attribute, row after row. ``sizes``: how many others the rows have in their clusters in all, and how many rows
+    there are."""
     label: str = ""
     """The label of the step in the plan."""
     codes: tuple[str, ...] = ()
     """The codes that were found, if that was asked for."""
 
     def __post_init__(self) -> None:
-        axes = {"all": len(self.margin), "first": 0, CLASSES: 1, CODES: 1, CONTRASTS: len(self.margin)}
+        axes = {
+            "all": len(self.margin),
+            "first": 0,
+            CLASSES: 1,
+            CODES: 1,
+            NEIGHBOURS: 1,
+            SIZES: 1,
+            CONTRASTS: len(self.margin),
+        }
         if self.cells not in axes:
             raise InputError(f"cells ({self.cells!r}) must be one of {', '.join(axes)}.")
         if self.cells == CODES and len(self.codes) != len(self.values):

@@ -24,7 +24,7 @@ from understudy.core.conditions import Among, Condition, Joined, read_condition,
 from understudy.core.formula import Formula, parse_formula
 from understudy.core.regression_terms import hide_quoted
 from understudy.core.schema import Level, Schema, level_text
-from understudy.errors import InputError, UnsupportedError, unknown_name
+from understudy.errors import InputError, UnknownNameError, UnsupportedError, unknown_name
 
 FAMILIES = ("linear", "logit", "probit", "poisson", "multinomial", "ordered")
 OF_EVENTS = ("logit", "probit")  # families with a binary outcome: one level or not
@@ -196,6 +196,21 @@ def _tree(text: str) -> tuple[ast.expr, Mapping[str, str]]:
         raise InputError(_unreadable(text, "", None)) from None
 
 
+# What statistics packages call the same, to be named in a refusal.
+USUAL_NAMES = {
+    "mean": ("avg", "average"),
+    "proportion": ("prop", "share", "percent", "percentage", "rate"),
+    "count": ("n", "freq", "frequency", "number", "len"),
+    "sum": ("total",),
+    "std": ("sd", "stdev", "stddev"),
+    "variance": ("var",),
+    "correlation": ("corr", "cor", "pearson"),
+    "quantile": ("percentile", "pctl", "quant"),
+    "crosstab": ("xtab", "xtabs", "tab", "table", "tabulate", "crosstabs"),
+    "association": ("cramer", "cramersv", "chisq", "chi2"),
+}
+
+
 def _unreadable(text: str, plain: str, offset: int | None) -> str:
     """Where a question cannot be read, and what was expected there."""
     bare = re.sub(r"'[^']*'|\"[^\"]*\"", lambda match: "_" * len(match[0]), plain)
@@ -205,6 +220,11 @@ def _unreadable(text: str, plain: str, offset: int | None) -> str:
     for name in re.findall(r"(\w+)\s*(?<![=!<>])=(?!=)", bare):
         if name not in ("where", "by"):
             return f"'{text}': after '{name}' write == to compare; a single = is for where= and by= only."
+    opened, closed = bare.count("(") + bare.count("["), bare.count(")") + bare.count("]")
+    if opened != closed:
+        return (
+            f"'{text}': {'a bracket is opened and not closed' if opened > closed else 'a bracket is closed too often'}."
+        )
     near = plain[max(0, offset - 1) :][:20] if offset and offset <= len(plain) else ""
     where = f" from '{near}' on" if near else ": its end is missing" if plain and offset else ""
     return (
@@ -275,6 +295,9 @@ def _atom(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -
         raise InputError(f"'{text}' is not a question. Ask for example {EXAMPLE}.")
     name = node.func.id
     if name not in readers:
+        usual = next((word for word, others in USUAL_NAMES.items() if name.lower() in others), name)
+        if usual != name:
+            raise UnknownNameError(f"question '{name}' is unknown here; it is called '{usual}'.")
         raise unknown_name("question", name, (*readers, *OPERATORS.values()))
     where = None
     by: tuple[str, ...] = ()

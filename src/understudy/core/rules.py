@@ -285,6 +285,14 @@ def limits_of(schema: Schema) -> tuple[Limit, ...]:
                         small=key[0], large=key[1], up=1, down=1, rule=f"{first.rule} and {second.rule}", implied=True
                     )
                     grown = True
+    for limit in found.values():
+        least, most = bin_ends(schema[limit.small])[0][0], bin_ends(schema[limit.large])[-1][1]
+        still_open = schema[limit.small].open or schema[limit.large].open  # other bins are checked one by one
+        if still_open and least * limit.down > most * limit.up:
+            raise SchemaError(
+                f"the rule {limit.rule} can never hold: every possible '{limit.small}' is too large for every possible "
+                f"'{limit.large}'. Correct the rule, or the bounds."
+            )
     return tuple(found.values())
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 
 from understudy.core import survey_design
 from understudy.core.bounds import (
-    LARGEST_EDGE,
     MOST_DECIMALS,
     default_decimals,
     grid_of,
@@ -30,12 +28,12 @@ from understudy.core.bounds import (
 )
 from understudy.core.canonical_form import (
     canonical_schema,
-    check_decimals,
+    check_edges,
     check_meaning,
-    check_special,
     levels_apart,
     schema_html,
 )
+from understudy.core.clock import take_clock
 from understudy.core.derived_attributes import Derived
 from understudy.core.discovered_codes import DISCOVER, as_declared, joined_codes, taken_codes
 from understudy.core.file_format import FileFormat
@@ -76,7 +74,7 @@ class Attribute:
     ``"discover"``: nobody knows the codes, and they are found privately, inside the budget."""
     edges: tuple[Edge, ...] = ()
     """The ends of the bins, in increasing order: numbers or dates. Bins are closed on the left; the last is closed on
-    both sides."""
+    both sides. Of whole numbers and dates the last two may be equal: then the last bin is that value alone."""
     integer: bool = False
     """Whether the values between ``edges`` are whole numbers."""
     outside: Literal["error", "clip", "missing"] = "error"
@@ -112,6 +110,9 @@ class Attribute:
     """With ``bounds``: whether amounts have a long tail, as incomes have. The grid is then about logarithmic."""
     scale: float | None = None
     """With ``heavy_tail``: a public guess of a small amount, below which the grid is about linear."""
+    clock: Literal["", "minutes", "seconds"] = ""
+    """For times of day and durations, which are written as ``8:30`` or ``08:30:15``: what is counted since 0:00. Edges
+    and bounds are times or such numbers. Values of a release are numbers; CSV files have them as they are written."""
     measured_in: str = ""
     """With ``bounds``: what the number is measured in, such as ``euro a year``, for people to read."""
     spikes: tuple[Edge, ...] = ()
@@ -152,6 +153,7 @@ class Attribute:
             if isinstance(values, str | bytes) or not isinstance(values, Iterable):
                 raise SchemaError(f"attribute '{self.name}': {part} must be a list, not {type(values).__name__}.")
             object.__setattr__(self, part, tuple(values))
+        take_clock(self)
         self._check_kinds()
         object.__setattr__(self, "levels", taken_codes(self))
         check_meaning(self)
@@ -172,7 +174,7 @@ class Attribute:
         if self.levels:
             self._check_levels()
         else:
-            self._check_edges()
+            check_edges(self)
         names = self.code_names
         if len(set(names)) != len(names):
             raise SchemaError(
@@ -235,42 +237,6 @@ class Attribute:
             )
         if self.outside == "missing" and not self.missing:
             raise SchemaError(f"attribute '{self.name}': outside = \"missing\" needs missing = true.")
-
-    def _check_edges(self) -> None:
-        where = f"attribute '{self.name}'"
-        dates = [isinstance(edge, datetime.date) for edge in self.edges]
-        numbers = [isinstance(edge, int | float) and not isinstance(edge, bool) for edge in self.edges]
-        if not (all(dates) or all(numbers)):
-            raise SchemaError(f"{where}: edges must be all numbers or all dates.")
-        if any(isinstance(edge, datetime.datetime) for edge in self.edges):
-            raise SchemaError(f"{where}: edges must be dates without a time of day.")
-        # Beyond 2^53 a double skips whole numbers, so a value could not be put into its bin exactly.
-        given = [
-            value
-            for value in (*self.edges, *(code for code, _ in self.special))
-            if not isinstance(value, datetime.date | str)
-        ]
-        if not all(isinstance(value, int) or math.isfinite(value) for value in given):
-            raise SchemaError(f"{where}: edges must be finite; give the public lowest and highest possible value.")
-        if any(abs(value) > 2**53 for value in given if isinstance(value, int) or self.integer):
-            raise SchemaError(f"{where}: whole-number edges and special codes must lie between -2^53 and 2^53.")
-        if any(abs(value) > LARGEST_EDGE for value in given):
-            raise SchemaError(
-                f"{where}: edges and special codes must lie between -{LARGEST_EDGE:g} and {LARGEST_EDGE:g}."
-            )
-        if len(self.edges) < 2 or any(b <= a for a, b in zip(self.edges, self.edges[1:], strict=False)):  # type: ignore[operator]
-            raise SchemaError(f"{where}: edges must be at least two values in increasing order.")
-        if self.level_labels:
-            raise SchemaError(f"{where}: level_labels go with levels.")
-        if self.integer and (all(dates) or any(value != int(value) for value in given)):
-            raise SchemaError(f"{where}: integer = true needs whole-number edges and special codes.")
-        if self.decimals is not None:
-            check_decimals(self, self.decimals, [] if all(dates) else given)
-        if self.density == "log" and (all(dates) or self.edges[0] <= 0):  # type: ignore[operator]
-            raise SchemaError(f'{where}: density = "log" needs positive numeric edges.')
-        if self.outside == "missing" and not self.missing:
-            raise SchemaError(f'{where}: outside = "missing" needs missing = true.')
-        check_special(self)
 
     @property
     def open(self) -> bool:
@@ -484,7 +450,12 @@ class Schema:
     def declared(self) -> Schema:
         """The schema as it was before anything was found."""
         found = any(attribute.found for attribute in self.attributes)
-        return replace(self, attributes=tuple(one.declared for one in self.attributes)) if found else self
+        design = self.design
+        if design is not None and design.measured_effects:
+            design, found = replace(design, measured_effects=()), True
+        if not found:
+            return self
+        return replace(self, attributes=tuple(one.declared for one in self.attributes), design=design)
 
     @property
     def columns(self) -> tuple[str, ...]:

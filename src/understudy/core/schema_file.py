@@ -58,14 +58,15 @@ KIND_OF_KEY: dict[str, str] = {
     "always_measure": "true or false",
     "bounds": "a list of two numbers or dates",
     "heavy_tail": "true or false",
+    "clock": '"minutes" or "seconds"',
     "scale": "a number",
     "measured_in": "a text",
     "spikes": "a list of numbers",
     "cuts": "a list of numbers or dates",
     "found": "true or false",
     "inside": "a list of pairs of a number or date and a share",
-    "most_codes": "a whole number",
-    "longest_code": "a whole number",
+    "most_codes": "a whole number above 0",
+    "longest_code": "a whole number above 0",
     "prefixes": "a list of whole numbers",
     "among": "a list of texts, or the path of a CSV file",
     "parents": "a list of texts",
@@ -304,11 +305,13 @@ def _fits(key: str, value: object) -> bool:
     """Whether a value has the TOML type of its key; what it says is checked by the attribute itself."""
     if key in ("integer", "missing", "ordered", "always_measure", "heavy_tail", "found"):
         return isinstance(value, bool)
-    if key in ("decimals", "most_codes", "longest_code"):
+    if key in ("most_codes", "longest_code"):
+        return type(value) is int and value != 0  # in Python, 0 is the default
+    if key == "decimals":
         return type(value) is int
     if (key == "levels" and value == DISCOVER) or (key == "among" and isinstance(value, str)):
         return True
-    if key in ("name", "outside", "label", "density", "measured_in"):
+    if key in ("name", "outside", "label", "density", "measured_in", "clock"):
         return isinstance(value, str)
     if key == "scale":
         return isinstance(value, int | float) and not isinstance(value, bool)
@@ -316,7 +319,7 @@ def _fits(key: str, value: object) -> bool:
         return isinstance(value, dict) and all(isinstance(label, str) for label in value.values())
 
     def edge(item: object) -> bool:
-        return isinstance(item, int | float | datetime.date) and not isinstance(item, bool)
+        return isinstance(item, int | float | datetime.date | datetime.time) and not isinstance(item, bool)
 
     accepted: dict[str, Callable[[object], bool]] = {
         "levels": lambda item: isinstance(item, str | int),
@@ -463,12 +466,9 @@ def attribute_lines(attribute: Attribute) -> list[str]:
         codes = ((code if isinstance(code, str) else toml_value(code), label) for code, label in attribute.special)
         lines.append(f"special = {{ {', '.join(f'{_key(code)} = {toml_value(label)}' for code, label in codes)} }}")
     lines += [f"{key} = true" for key in ("integer", "missing", "ordered", "always_measure") if getattr(attribute, key)]
-    if attribute.outside != "error":
-        lines.append(f"outside = {toml_value(attribute.outside)}")
-    if attribute.decimals is not None:
-        lines.append(f"decimals = {attribute.decimals}")
-    if attribute.density != "uniform":
-        lines.append(f"density = {toml_value(attribute.density)}")
+    for key, usual in (("clock", ""), ("outside", "error"), ("decimals", None), ("density", "uniform")):
+        if (value := getattr(attribute, key)) != usual:
+            lines.append(f"{key} = {toml_value(value)}")
     return lines
 
 
@@ -480,7 +480,7 @@ def condition_lines(rule: Impossible) -> list[str]:
 def file_lines(file: FileFormat) -> list[str]:
     """The lines of [file]."""
     lines = ["", "[file]"]
-    for key in ("delimiter", "encoding", "decimal", "thousands", "dates"):
+    for key in ("delimiter", "encoding", "decimal", "thousands", "dates", "unreadable"):
         if (value := getattr(file, key)) != getattr(_USUAL, key):
             lines.append(f"{key} = {toml_value(value)}")
     if file.missing_values:
@@ -493,7 +493,7 @@ def file_lines(file: FileFormat) -> list[str]:
         if column.spellings:
             pairs = (f"{_key(text)} = {toml_value(level)}" for text, level in column.spellings)
             lines.append(f"spellings = {{ {', '.join(pairs)} }}")
-        for key in ("decimal", "thousands", "dates"):
+        for key in ("decimal", "thousands", "dates", "unreadable"):
             if (value := getattr(column, key)) is not None:
                 lines.append(f"{key} = {toml_value(value)}")
     return lines

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from understudy.core.sampling_scheme import KEYS, Sampling, check_sampling, read_sampling, sampling_lines
 from understudy.errors import InputError, SchemaError, unknown_name
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ ORIGINS = ("design", "nonresponse", "calibrated")
 OUTSIDE = ("error", "clip")
 SUMS = ("population", "sample")
 PROTECTS = ("person", "cluster")
-BINS = 5  # of a weight, by default: more bins add noise, fewer hide how answers go with the weight
+BINS = 4  # of a weight, by default: more bins add noise, fewer hide how answers go with the weight
 MOST_BINS = 64
 AGREE = 1e-6  # relative: public totals that differ by more contradict each other
 EVERYTHING = "*"
@@ -237,15 +238,21 @@ class Design:
     design_effects: tuple[tuple[str, float], ...] = ()
     """By which factor clustering makes the variance of an answer larger, from public sources: pairs of an attribute
     and a factor; ``*`` stands for every other attribute."""
+    measure_effects: bool = False
+    """Whether design effects that are not declared are measured inside the budget. Needs ``largest_cluster``."""
+    measured_effects: tuple[tuple[str, float], ...] = ()
+    """Design effects that a release measured, as pairs of an attribute and a factor. A release writes them."""
     population: float | None = None
     """The number of people in the population, if that is public."""
     populations: tuple[tuple[str, float], ...] = ()
     """Pairs of a level of ``sampling_strata`` and the number of people in that stratum, if these are public."""
     replicate_weights: tuple[str, ...] = ()
     """Columns of replicate weights. They are ignored; ``REPLICATES`` says why."""
+    sampling: Sampling | None = None
+    """How people were drawn, if amplification by sampling is claimed."""
 
     def __post_init__(self) -> None:
-        for part in ("design_effects", "populations"):
+        for part in ("design_effects", "measured_effects", "populations"):
             given = getattr(self, part)
             object.__setattr__(self, part, tuple(given.items() if isinstance(given, Mapping) else given))
         if isinstance(self.replicate_weights, str) or not all(isinstance(one, str) for one in self.replicate_weights):
@@ -260,12 +267,24 @@ class Design:
             raise SchemaError('[design]: protects = "cluster" needs clusters, the column that names the cluster.')
         if type(self.largest_cluster) is not int or self.largest_cluster < 0:
             raise SchemaError("[design]: largest_cluster must be a whole number of at least 1.")
-        for name, factor in self.design_effects:
+        for name, factor in (*self.design_effects, *self.measured_effects):
             _positive(factor, f"[design]: the design effect of '{name}'")
         for level, size in self.populations:
             _positive(size, f"[design]: the population of '{level}'")
+        if type(self.measure_effects) is not bool:
+            raise SchemaError("[design]: measure_effects must be true or false.")
+        if self.measure_effects and (not self.clusters or self.largest_cluster < 2):
+            raise SchemaError(
+                "[design]: measure_effects needs clusters, and largest_cluster, the most rows that a cluster can have "
+                "(at least 2): what one person can change depends on it."
+            )
         if self.population is not None:
             _positive(self.population, "[design]: population")
+        if self.sampling is not None and self.clusters:
+            raise SchemaError(
+                "[design.sampling]: clusters are drawn as a whole, and no amplification by sampling is claimed for "
+                "them: leave [design.sampling] out."
+            )
         if self.populations and not self.sampling_strata:
             raise SchemaError("[design]: populations are of sampling_strata; name that attribute.")
         whole = math.fsum(size for _, size in self.populations)
@@ -283,7 +302,7 @@ class Design:
         return math.fsum(size for _, size in self.populations) if self.populations else None
 
     def effect(self, names: tuple[str, ...]) -> float | None:
-        """The largest declared design effect of some attributes.
+        """The largest design effect of some attributes: as declared, or else as measured.
 
         Parameters
         ----------
@@ -293,11 +312,11 @@ class Design:
         Returns
         -------
         float | None
-            The factor; 1 without clusters, ``None`` if it is not declared for all of them.
+            The factor; 1 without clusters, ``None`` if it is not known for all of them.
         """
         if not self.clusters:
             return 1.0
-        told = dict(self.design_effects)
+        told = dict(self.measured_effects) | dict(self.design_effects)
         found = [told.get(name, told.get(EVERYTHING)) for name in names]
         return None if any(one is None for one in found) else max([float(one) for one in found if one is not None])
 
@@ -318,6 +337,13 @@ class Design:
             "population": None if self.population is None else repr(float(self.population)),
             "populations": [[level, repr(float(size))] for level, size in self.populations],
             "replicate_weights": list(self.replicate_weights),
+            **({"measure_effects": True} if self.measure_effects else {}),
+            **(
+                {"measured_effects": [[name, repr(float(factor))] for name, factor in self.measured_effects]}
+                if self.measured_effects
+                else {}
+            ),
+            **({} if self.sampling is None else {"sampling": [getattr(self.sampling, key) for key in KEYS]}),
         }
 
 
@@ -347,6 +373,15 @@ def ignored(columns: Iterable[str], design: Design | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*columns, *(name for name in beside if name))))
 
 
+def effects_to_measure(schema: Schema) -> tuple[str, ...]:
+    """The attributes whose design effect is measured inside the budget: all but weights, if none is declared."""
+    design = schema.design
+    if design is None or not design.measure_effects:
+        return ()
+    told = {name for name, _ in (*design.design_effects, *design.measured_effects)}
+    return () if EVERYTHING in told else tuple(name for name in schema.names if name not in {*told, *schema.weights})
+
+
 def check_survey(schema: Schema) -> None:
     """Refuses a weight or a design that does not fit the attributes."""
     weight, design = schema.weight, schema.design
@@ -366,8 +401,13 @@ def check_survey(schema: Schema) -> None:
                 )
     if design is None:
         return
+    if design.sampling is not None and weight is not None and any(one.adjusted for one in (weight, *weight.other)):
+        raise SchemaError(
+            "[design.sampling]: adjusted weights depend on everybody in the sample, and no amplification by sampling "
+            'is claimed for them: declare base weights (origin = "design"), or leave [design.sampling] out.'
+        )
     names = {*schema.names} - ({weight.column} if weight is not None else set())
-    for name, _ in design.design_effects:
+    for name, _ in (*design.design_effects, *design.measured_effects):
         if name != EVERYTHING and name not in names:
             raise unknown_name("design effect of an attribute:", name, tuple(names), error=SchemaError)
     if design.sampling_strata:
@@ -377,9 +417,15 @@ def check_survey(schema: Schema) -> None:
             _check_levels(schema, design.sampling_strata, dict(design.populations), "[design]: populations")
 
 
-def check_unit(schema: Schema, *, unit_id: str | None, rows_per_unit: int, fixed: tuple[str, ...]) -> None:
-    """Refuses a unit of privacy that contradicts what the schema says of its weight and clusters. Public facts only."""
+def check_unit(
+    schema: Schema, *, kind: str = "replace", unit_id: str | None, rows_per_unit: int, fixed: tuple[str, ...]
+) -> None:
+    """Refuses a unit of privacy that contradicts what the schema says of its weight and design. Public facts only."""
     weight, design = schema.weight, schema.design
+    if design is not None and design.sampling is not None:
+        check_sampling(
+            design.sampling, strata=design.sampling_strata, kind=kind, rows_per_unit=rows_per_unit, fixed=fixed
+        )
     if weight is not None and weight.column in fixed and not weight.public_design:
         raise InputError(
             f"'{weight.column}' is a weight, and so data about a person: a unit may name it as fixed only if the "
@@ -430,8 +476,8 @@ def _check_levels(schema: Schema, name: str, given: Mapping[str, float], where: 
 
 WEIGHT_KEYS = ("column", "bounds", "edges", "origin", "total", "public_design", "outside", "sums_to", "bins",
                "decimals", "label", "other")  # fmt: skip
-DESIGN_KEYS = ("sampling_strata", "clusters", "protects", "largest_cluster", "design_effects", "population",
-               "populations", "replicate_weights")  # fmt: skip
+DESIGN_KEYS = ("sampling_strata", "clusters", "protects", "largest_cluster", "design_effects", "measure_effects",
+               "measured_effects", "population", "populations", "replicate_weights", "sampling")  # fmt: skip
 
 
 def read_weight(table: object, where: str = "[weight]") -> Weight:
@@ -462,10 +508,13 @@ def read_design(table: object) -> Design:
     for key in table:
         if key not in DESIGN_KEYS:
             raise unknown_name("key of [design]", key, DESIGN_KEYS, error=SchemaError)
-    for key in ("design_effects", "populations"):
+    for key in ("design_effects", "measured_effects", "populations"):
         if not isinstance(table.get(key, {}), dict):
             raise SchemaError(f"[design]: {key} must be a table such as {{ North = 510 }}.")
-    return Design(**table)
+    fields = dict(table)
+    if "sampling" in fields:
+        fields["sampling"] = read_sampling(fields["sampling"])
+    return Design(**fields)
 
 
 def survey_lines(schema: Schema, written: Any, key: Any) -> list[str]:
@@ -483,12 +532,14 @@ def survey_lines(schema: Schema, written: Any, key: Any) -> list[str]:
         usual = Design()
         for name in DESIGN_KEYS:
             value = getattr(schema.design, name)
-            if value == getattr(usual, name):
+            if value == getattr(usual, name) or name == "sampling":
                 continue
-            if name in ("design_effects", "populations"):
+            if name in ("design_effects", "measured_effects", "populations"):
                 lines.append(f"{name} = {_pairs(value, written, key)}")
             else:
                 lines.append(f"{name} = {written(list(value) if isinstance(value, tuple) else value)}")
+        if schema.design.sampling is not None:
+            lines += sampling_lines(schema.design.sampling, written)
     return lines
 
 
@@ -527,6 +578,11 @@ def described(schema: Schema) -> list[tuple[str, str]]:
         facts += [("sampling strata", design.sampling_strata)] if design.sampling_strata else []
         if design.clusters:
             facts.append(("clusters", f"{design.clusters}; the unit of privacy is a {design.protects}"))
+            if design.measure_effects:
+                facts.append(("design effects", "those that are not declared are measured inside the budget"))
+        if design.sampling is not None:
+            rate = design.sampling.largest_rate
+            facts.append(("amplification by sampling", f"claimed: {design.sampling.scheme}, at most at rate {rate}"))
         if design.replicate_weights:
             facts.append(("replicate weights", f"{', '.join(design.replicate_weights)}: {REPLICATES}"))
     return facts

@@ -254,6 +254,7 @@ FALSE_DISCLOSURES = "false_disclosures"
 LITERATURE = "names_in_the_literature"
 GROUPS = ("first", "second", "third")
 NOT_MEASURED = "not measured"
+NO_LIMIT = "This release has no guarantee, so nothing limits the difference."
 WHO = {
     RAREST: "Say of one of the most unusual people that they were in the data",
     INVENTED: "Say of a person invented for this test that they were in the data",
@@ -276,6 +277,38 @@ def board_frames(section: Section) -> dict[str, pa.Table]:
     }
 
 
+def joined_board_frames(parts: Mapping[str, Section], limits: Mapping[str, str]) -> dict[str, pa.Table]:
+    """One first screen for several parts of a release (households, single members): each sentence of the worst part.
+
+    ``parts`` has a section for each part, by what its people are called. ``limits`` says, for a part without a bound,
+    why there is none although the release may have a guarantee.
+    """
+    told = {name: part.frames for name, part in parts.items() if FIRST_SCREEN in part.frames}
+    if not told:
+        return {}
+    gains = [
+        {**row, "part": name}
+        for name, frames in told.items()
+        for row in (frames[PERSON_PART].to_pylist() if PERSON_PART in frames else [])
+    ]
+    sentences = []
+    for place in range(len(GROUPS)):
+        rows = {name: frames[FIRST_SCREEN].to_pylist()[place] for name, frames in told.items()}
+        name = max(rows, key=lambda one: -1 if rows[one]["of_1000"] is None else rows[one]["of_1000"])
+        if not place and gains:  # the first sentence is about the clearest gain of all
+            name = clearest([row for row in gains if row["subject"] != INVENTED])["part"]
+        said = rows[name]["sentence"].replace(NO_LIMIT, limits.get(name, NO_LIMIT))
+        sentences.append({**rows[name], "sentence": f"Asked about {name}: {said}"})
+    lines = [
+        {**line, "attack": f"{line['attack']} ({name})"}
+        for name, frames in told.items()
+        for line in frames[IN_WORDS].to_pylist()
+    ]
+    literature = next(iter(told.values()))[LITERATURE]
+    board = {FIRST_SCREEN: frame(sentences), IN_WORDS: frame(_by_light(lines)), LITERATURE: literature}
+    return {**board, PERSON_PART: frame(gains)} if gains else board
+
+
 def _took_part(part: Rows, reason: str) -> dict[str, Any]:
     """What an intruder gains because somebody took part, by the attack that gains most clearly."""
     title = "Because somebody took part"
@@ -286,20 +319,29 @@ def _took_part(part: Rows, reason: str) -> dict[str, Any]:
     inside, outside = _thousand(worst["inside"]), _thousand(worst["outside"])
     more = max(inside - outside, 0)
     low, high = _thousand(worst["gain_low"]), max(_thousand(worst["gain_high"]), more)
-    sure = f"between {low} and {high}" if low > 0 else f"at most {high}, perhaps none"
+    sure = f"between {low:,} and {high:,}" if low > 0 else f"at most {high:,}, perhaps none"
     limit = (
-        "This release has no guarantee, so nothing limits the difference."
+        NO_LIMIT
         if worst["most_allowed"] is None
         else f"The guarantee allows at most {_thousand(worst['most_allowed'])} more."
     )
     who = "people like them who are not" if worst["by"] == "holdout" else "people like them who were left out"
+    if worst["attack"] == MEMBERSHIP:  # what it says of people left out is wrong, however often it says it
+        says = (
+            f"An intruder says of {inside:,} of 1,000 people in the data that they were in the data, and also of "
+            f"{outside:,} of 1,000 {who}"
+        )
+    else:
+        says = (
+            f"An intruder is right about {inside:,} of 1,000 people who are in the data and about {outside:,} of 1,000 "
+            f"{who}"
+        )
     sentence = (
-        f"An intruder is right about {inside} of 1,000 people who are in the data and about {outside} of 1,000 {who}: "
-        f"{more} more because they took part (with 95 percent confidence {sure}). {_how(worst)} {limit}"
+        f"{says}: {more:,} more because they took part (with 95 percent confidence {sure}). {_how(worst)} {limit}"
     )
     allowed = 0 if worst["most_allowed"] is None else min(_thousand(worst["most_allowed"]), 1000 - outside) - more
     groups = (
-        (min(inside, outside), "right anyway"),
+        (min(inside, outside), "said anyway" if worst["attack"] == MEMBERSHIP else "right anyway"),
         (more, "more because they took part"),
         (allowed, "more that the guarantee would allow"),
     )
@@ -313,22 +355,30 @@ def _how(worst: Mapping[str, Any]) -> str:
         about = f" (here \u2018{subject}\u2019)"
     else:
         about = f" (here {subject})" if subject in (RAREST, OUTLIERS) else ""
-    return f"Of all attacks this one gains most: {words[:1].lower()}{words[1:]}{about}."
+    tried = f"{worst['people']:,} {'person' if worst['people'] == 1 else 'people'}"
+    return f"Of all attacks this one gains most: {words[:1].lower()}{words[1:]}{about}; it was tried on {tried}."
 
 
 def _people_like_them(attacked: Rows, part: Rows) -> dict[str, Any]:
-    """What the release says about everybody, whether or not they took part."""
+    """What the release says about everybody, whether or not they took part.
+
+    Where people who did not take part were not asked about, nothing is said of them: a copy of the data would be right
+    about everybody in it.
+    """
     title = "About people like them"
     guesses = [row for row in attacked if row["attack"] == "attribute_inference" and row["guesses"]]
     if not guesses:
         return _sentence(title, "No answer could be guessed from the synthetic rows.", None)
     best = max(guesses, key=lambda row: row["residual"] if row["against"] == "baseline" else row["control"])
     others = {row["subject"]: float(row["outside"]) for row in part if row["attack"] == "attribute_inference"}
-    right = _thousand(others.get(best["subject"], float(best["success"])))
+    measured = best["subject"] in others
+    right = _thousand(others[best["subject"]] if measured else float(best["success"]))
     alone = _thousand(best["baseline"])
+    whom = "people, with or without that person in the data" if measured else "people who are in the data"
+    unknown = "" if measured else " Whether it is as many of other people was not measured."
     sentence = (
         f"Whoever knows all other answers of a person guesses \u2018{best['subject']}\u2019 right for {right} of 1,000 "
-        f"people, with or without that person in the data. From the shares of each answer alone it is {alone}."
+        f"{whom}. From the shares of each answer alone it is {alone}.{unknown}"
     )
     first = min(right, alone)
     return _sentence(
@@ -399,6 +449,10 @@ def _lines(attacked: Rows, part: Rows) -> list[dict[str, Any]]:
                 "name": name,
             }
         )
+    return _by_light(lines)
+
+
+def _by_light(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     order = ("red", "amber", "green", NOT_MEASURED)
     return sorted(lines, key=lambda line: (order.index(line["light"]), -(line["more"] or 0)))
 

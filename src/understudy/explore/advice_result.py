@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.core.result import Finding
 from understudy.explore.attacker_beliefs import PRIORS, Attacker
 from understudy.explore.interval_widths import Width
-from understudy.explore.population import ASSUMED
+from understudy.explore.population import DRAWN
 
 if TYPE_CHECKING:
     import pyarrow
@@ -124,6 +124,10 @@ class Advice:
                     "width": one.width,
                     "real_width": one.real,
                     "ratio": one.ratio,
+                    "low": one.low,
+                    "high": one.high,
+                    "ratio_low": one.ratio_low,
+                    "ratio_high": one.ratio_high,
                     "spread": one.spread,
                     "error": one.error,
                     "releases": one.releases,
@@ -148,6 +152,10 @@ class Advice:
                 "real_width": best.real,
                 "ratio": best.ratio,
                 "ratio_error": best.ratio_error,
+                "low": best.low,
+                "high": best.high,
+                "ratio_low": best.ratio_low,
+                "ratio_high": best.ratio_high,
                 "odds": row.attacker.odds,
                 **{f"belief_from_{prior:g}": row.attacker.belief(prior) for prior in PRIORS},
                 "guess_bound": row.attacker.guess_bound,
@@ -181,15 +189,16 @@ class Advice:
             )
         if known:
             first, last = known[0], known[-1]
-            end = f" and {last.best.ratio:.2f} times at epsilon {last.epsilon:g}" if len(known) > 1 else ""
+            end = f" and {_ratio(last.best)} at epsilon {last.epsilon:g}" if len(known) > 1 else ""
             lines.append(
-                f"{100 * self.level:g}% intervals are {first.best.ratio:.2f} times as wide as the real data's at "
-                f"epsilon {first.epsilon:g}{end}."
+                f"{100 * self.level:g}% intervals are {_ratio(first.best)} as wide as the real data's at epsilon "
+                f"{first.epsilon:g}{end}."
             )
-        if self.population.endswith(ASSUMED):
+        if DRAWN in self.population:
             lines.append(
-                "Nothing was said of how many people are in each group. An interval about a group of half as many as "
-                "assumed is up to twice as wide: give shares (--guess, guess=) or a public look-alike (--on, on=)."
+                "Nothing was said of how many people are in each group, and an interval about a group of half as many "
+                "is up to twice as wide. So the widths have a range. It is narrower if you give shares (--guess, "
+                "guess=) or a public look-alike (--on, on=)."
             )
         for row in self.rows:
             if row.best.refused:
@@ -278,6 +287,13 @@ class Advice:
 
     def __repr__(self) -> str:
         return f"Advice({self.question}; {self.method}; {self.records:,} records; {len(self.rows)} epsilons)"
+
+
+def _ratio(one: Width) -> str:
+    """How many times as wide, with the range if there is one."""
+    if one.ratio_low is None or one.ratio_high is None or f"{one.ratio_low:.2f}" == f"{one.ratio_high:.2f}":
+        return f"{one.ratio:.2f} times"
+    return f"{one.ratio:.2f} times ({one.ratio_low:.2f} to {one.ratio_high:.2f})"
 
 
 def _plain(value: Any) -> Any:

@@ -49,6 +49,8 @@ class Width:
 
     ``spread`` is the standard deviation over releases, ``error`` the Monte Carlo standard error of ``width`` (0 if it
     is exact), ``ratio`` the width over that of the real data (none where the real data leave no doubt: counts).
+    ``low`` and ``high`` are where 95 of 100 widths will be, as far as rehearsals tell: they differ by the noise and,
+    where nobody said how people are spread, by how many are in each group. ``ratio_low``, ``ratio_high`` alike.
     """
 
     name: str
@@ -59,6 +61,10 @@ class Width:
     releases: int
     refused: int = 0
     value: float | None = None  # what the real data answer, on average
+    low: float | None = None
+    high: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
 
     @property
     def half_share(self) -> float | None:
@@ -107,7 +113,7 @@ class Rehearsals:
         refused, reason = 0, ""
         for repeat in range(self.repeats):
             rng = np.random.default_rng(seeds(self.seed, repeat))
-            people = self.population.draw(self.records, rng)
+            people = self._people(repeat).draw(self.records, rng)
             release = rehearse(CodedSource(people), plan, seeds(self.seed, repeat, 1))
             try:
                 answer = self._ask(release, rng)
@@ -125,19 +131,42 @@ class Rehearsals:
                 f"answer '{self.question}': {reason} Or leave this epsilon out."
             )
         table, own, truth = np.array(widths), np.array(real), np.array(values)
-        spread = table.std(axis=0, ddof=1) if len(table) > 1 else np.zeros(table.shape[1])
         return tuple(
-            Width(
-                name=name,
-                width=float(table[:, place].mean()),
-                real=float(own[:, place].mean()),
-                spread=float(spread[place]),
-                error=float(spread[place] / np.sqrt(len(table))),
-                releases=len(table),
-                refused=refused,
-                value=float(truth[:, place].mean()),
-            )
+            self._summed_up(name, table[:, place], own[:, place], truth[:, place], releases=len(table), refused=refused)
             for place, name in enumerate(names)
+        )
+
+    def _people(self, repeat: int) -> Population:
+        """The population of one rehearsal: the same at every epsilon."""
+        return self.population.imagined(np.random.default_rng(seeds(self.seed, repeat, 2)))
+
+    def _summed_up(
+        self, name: str, widths: Floats, real: Floats, values: Floats, *, releases: int, refused: int = 0
+    ) -> Width:
+        """The middle of several widths and their range.
+
+        The middle is the mean if the populations are alike. If each rehearsal has its own, it is the median: a few
+        populations with tiny groups have intervals of any width.
+        """
+        middle = np.mean if self.population.knows(self.estimand.margin) else np.median
+        spread = float(widths.std(ddof=1)) if len(widths) > 1 and np.isfinite(widths).all() else 0.0
+        low, high = likely_range(widths)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = widths / real
+        ratio_low, ratio_high = likely_range(ratios) if (real > 0).all() else (None, None)
+        return Width(
+            name=name,
+            width=float(middle(widths)),
+            real=float(middle(real)),
+            spread=spread,
+            error=spread / float(np.sqrt(len(widths))) if releases else 0.0,
+            releases=releases,
+            refused=refused,
+            value=float(middle(values)),
+            low=low,
+            high=high,
+            ratio_low=ratio_low,
+            ratio_high=ratio_high,
         )
 
     def _ask(self, release: Release, rng: np.random.Generator) -> Answer:
@@ -156,47 +185,82 @@ class Rehearsals:
 
     # A share of two groups under a Dirichlet draw.
 
-    def _two_groups(self) -> tuple[float, Integers] | None:
-        """The guessed share and how many possible cells each of the two groups has, if there are only two."""
+    def _two_groups(self) -> Integers | None:
+        """How many possible cells each of the two groups of a share has, if there are only two groups."""
         estimand = self.estimand
         if estimand.question.kind != "proportion" or len(estimand.parts) != 1 or self.records > MOST_BATCHED:
             return None
-        schema = self.setup.schema
-        groups = estimand.parts[0].groups
-        possible = possible_cells(schema, estimand.margin)
-        cells = np.bincount(groups, weights=possible, minlength=FIRST + 2).astype(np.int64)
-        if cells[:FIRST].any() or (cells[FIRST:] == 0).any():
-            return None
-        shares = np.bincount(groups, weights=self.population.cell_shares(estimand.margin), minlength=FIRST + 2)
-        return float(shares[FIRST + 1]), cells[FIRST:]
+        possible = possible_cells(self.setup.schema, estimand.margin)
+        cells = np.bincount(estimand.parts[0].groups, weights=possible, minlength=FIRST + 2).astype(np.int64)
+        return None if cells[:FIRST].any() or (cells[FIRST:] == 0).any() else np.asarray(cells[FIRST:])
+
+    def _share(self, population: Population) -> float:
+        """The share that the question is about, in one population."""
+        estimand = self.estimand
+        cells = population.cell_shares(estimand.margin)
+        return float(np.bincount(estimand.parts[0].groups, weights=cells, minlength=FIRST + 2)[FIRST + 1])
 
     def _shares(self, epsilon: Fraction, copies: int) -> Width | None:
         plan = self.setup.plan(epsilon, copies)
         # Where the number of records is not public, a Dirichlet draw answers nothing; a rehearsal says why.
         if not self.setup.splits(plan) or not self.setup.unit.public_total:
             return None
-        two = self._two_groups()
-        if two is None:
+        cells = self._two_groups()
+        if cells is None:
             return None
-        share, cells = two
-        nobody = self.population.draw(self.records, np.random.default_rng(self.seed))
+        nobody = self._people(0).draw(self.records, np.random.default_rng(self.seed))
         prior = prior_of(rehearse(CodedSource(nobody), plan, self.seed))
         if prior is None:
             return None
         each, rows = prior
-        alpha = (each * int(cells[1]), each * int(cells[0]))
-        return share_width(
-            share=share,
-            records=self.records,
-            rows=rows,
-            copies=copies,
-            alpha=alpha,
-            prior=self.prior or 0.5,
-            level=self.level,
-            releases=(BATCH if self.records <= MOST_EXACT else 1) * self.repeats,
-            rng=np.random.default_rng(self.seed),
-            name=self.estimand.names[0],
+        populations = 1 if self.population.knows(self.estimand.margin) else self.repeats
+        # Of several populations each needs fewer releases: the middle of all is what is told.
+        releases = max(2, (BATCH if self.records <= MOST_EXACT else 1) * self.repeats // populations)
+        found = [
+            share_width(
+                share=self._share(self._people(repeat)),
+                records=self.records,
+                rows=rows,
+                copies=copies,
+                alpha=(each * int(cells[1]), each * int(cells[0])),
+                prior=self.prior or 0.5,
+                level=self.level,
+                releases=releases,
+                rng=np.random.default_rng(seeds(self.seed, repeat, 3)),
+                name=self.estimand.names[0],
+            )
+            for repeat in range(populations)
+        ]
+        if populations == 1:
+            return found[0]
+        return self._summed_up(
+            found[0].name,
+            np.array([one.width for one in found]),
+            np.array([one.real for one in found]),
+            np.array([one.value for one in found]),
+            releases=0 if found[0].exact else releases * populations,
         )
+
+
+def likely_range(sizes: Floats, level: float = 0.95) -> tuple[float, float]:
+    """Where the next of several sizes will be: Student's prediction interval of their logarithms.
+
+    >>> [round(end, 2) for end in likely_range(np.array([0.8, 1.0, 1.25]))]
+    [0.33, 3.03]
+    """
+    from scipy.stats import t
+
+    known = np.log(sizes[np.isfinite(sizes) & (sizes > 0)])
+    if not len(known):
+        return float(np.min(sizes)), float(np.max(sizes))
+    reach = 0.0
+    if len(known) > 1:
+        reach = t.ppf((1 + level) / 2, len(known) - 1) * known.std(ddof=1) * np.sqrt(1 + 1 / len(known))
+    low, high = np.exp(known.mean() - reach), np.exp(known.mean() + reach)
+    return (
+        0.0 if (sizes <= 0).any() else float(low),
+        float("inf") if np.isinf(sizes).any() else float(high),
+    )
 
 
 def share_width(

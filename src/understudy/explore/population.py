@@ -6,7 +6,7 @@ attributes from a published table, or the rows of a public look-alike (last year
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,19 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats, Integers
+from understudy.core.bins import ends_of
 from understudy.core.counts import Source
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.table import CodedTable
 from understudy.engines.opening import open_source
-from understudy.engines.reading.values import as_number
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
-ASSUMED = "many levels rare, as is usual"  # what is said of shares that nobody gave
+DRAWN = "shares that nobody gave are drawn anew for each rehearsal"
 LEAST_AMOUNT = 1000.0  # the last edge of amounts, such as incomes; ages and hours are below
 TOP = 2.576  # standard deviations from the median of an amount to the last edge
 OTHER = 0.05  # share of a special code, and of missing values
+SPREADS = (0.5, 1.5)  # standard deviations of the logarithm of amounts that are drawn
+TOPS = (1.5, 4.0)  # and how many of them the last edge is above the median
+SHAPES = (1.0, 4.0)  # of the beta law of other numbers and of dates over their range
+LEAST_SHARE = 1e-9
 LARGEST_RULED = 2**24  # cells of the attributes of the structural zeros
 MOST_TRIES = 200
+IMAGINED = 20  # populations that are tried until enough of their combinations are possible
+LEAST_POSSIBLE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -56,9 +62,30 @@ class Population:
         if self.look_alike is not None:
             return f"rows drawn from a public look-alike of {self.look_alike.rows:,} rows"
         known = ", ".join(self.schema.margin(self.shares))
-        return "independent attributes, " + (
-            f"shares of {known} as guessed, others as is usual" if known else f"amounts skewed and {ASSUMED}"
-        )
+        given = f"shares of {known} as guessed" if known else "amounts skewed"
+        return f"independent attributes, {given}" + ("" if self.knows(self.schema.names) else f"; {DRAWN}")
+
+    def knows(self, names: Iterable[str]) -> bool:
+        """Whether somebody said how people are spread over all of these attributes."""
+        return self.look_alike is not None or set(names) <= set(self.shares)
+
+    def imagined(self, rng: np.random.Generator) -> Population:
+        """One population that may be behind the guess: shares that nobody gave are drawn.
+
+        How wide an interval will be depends on how many people are in each group, and nobody said so. One guess would
+        hide that, so every rehearsal has shares of its own, and the widths have a range.
+        """
+        if self.knows(self.schema.names):
+            return self
+        for _ in range(IMAGINED):
+            drawn = {
+                name: self.shares[name] if name in self.shares else drawn_shares(self.schema[name], rng)
+                for name in self.schema.names
+            }
+            one = Population(schema=self.schema, shares=drawn)
+            if one._possible_share() >= LEAST_POSSIBLE:
+                return one
+        return self
 
     def one_way(self, name: str) -> Floats:
         share = self.shares[name] if name in self.shares else usual_shares(self.schema[name])
@@ -109,6 +136,16 @@ class Population:
         columns = {name: np.concatenate([part[name] for part in parts]) for name in self.schema.names}
         return CodedTable(schema=self.schema, columns=columns)
 
+    def _possible_share(self) -> float:
+        """The share of possible combinations among independent attributes."""
+        ruled = self._ruled
+        if not ruled or self.schema.cells(ruled) > LARGEST_RULED:
+            return 1.0
+        table = np.ones(1)
+        for name in ruled:
+            table = np.multiply.outer(table, self.one_way(name))
+        return float((table.reshape(self.schema.shape(ruled)) * self.schema.allowed(ruled)).sum())
+
     @property
     def _ruled(self) -> tuple[str, ...]:
         return self.schema.margin({name for rule in self.schema.zeros for name in rule.attributes})
@@ -140,9 +177,8 @@ def usual_shares(attribute: Attribute) -> Floats:
     if attribute.levels:
         shares = np.ones(size) if size <= 2 or attribute.ordered else 1 / np.arange(1, size + 1)
     else:
-        edges = np.array([as_number(edge) for edge in attribute.edges])
-        amounts = attribute.kind == "numeric" and edges[0] >= 0 and edges[-1] >= LEAST_AMOUNT
-        shares = _log_normal(edges) if amounts else np.diff(edges)
+        edges = ends_of(attribute)
+        shares = _log_normal(edges) if _is_amount(attribute, edges) else np.diff(edges)
     shares = shares / shares.sum()
     others = attribute.size - size
     return (
@@ -152,14 +188,45 @@ def usual_shares(attribute: Attribute) -> Floats:
     )
 
 
-def _log_normal(edges: Floats) -> Floats:
-    """The bins' shares of a log-normal law whose highest half percent lies above the last edge."""
+def drawn_shares(attribute: Attribute, rng: np.random.Generator) -> Floats:
+    """Shares of one of the many populations that data of this kind may come from.
+
+    Levels have any shares, all equally likely (a flat Dirichlet law). Amounts are log-normal with a drawn spread and a
+    drawn top. Other numbers and dates have a beta law of a drawn shape over their range. Special codes and missing
+    values have about 5 percent each.
+
+    >>> from understudy.core.schema import Attribute
+    >>> rng = np.random.default_rng(1)
+    >>> drawn_shares(Attribute(name="income", edges=(0, 10_000, 50_000, 100_000, 200_000)), rng).round(2).tolist()
+    [0.82, 0.17, 0.01, 0.0]
+    """
+    size = attribute.bins
+    if attribute.levels:
+        shares = rng.dirichlet(np.ones(size))
+    else:
+        edges = ends_of(attribute)
+        if _is_amount(attribute, edges):
+            shares = _log_normal(edges, spread=rng.uniform(*SPREADS), top=rng.uniform(*TOPS))
+        else:
+            from scipy.stats import beta
+
+            places = (edges - edges[0]) / (edges[-1] - edges[0])
+            shares = np.maximum(np.diff(beta.cdf(places, rng.uniform(*SHAPES), rng.uniform(*SHAPES))), LEAST_SHARE)
+    others = rng.gamma(2.0, OTHER / 2, attribute.size - size)
+    return np.asarray(np.concatenate([shares / shares.sum(), others]) / (1 + others.sum()))
+
+
+def _is_amount(attribute: Attribute, edges: Floats) -> bool:
+    return bool(attribute.kind == "numeric" and edges[0] >= 0 and edges[-1] >= LEAST_AMOUNT)
+
+
+def _log_normal(edges: Floats, *, spread: float = 1.0, top: float = TOP) -> Floats:
+    """The bins' shares of a log-normal law whose median is ``top`` standard deviations below the last edge."""
     from scipy.special import ndtr
 
     with np.errstate(divide="ignore"):
-        places = np.log(edges) - (np.log(edges[-1]) - TOP)
-    shares = np.diff(ndtr(places))
-    return np.asarray(np.maximum(shares, 1e-9))
+        places = (np.log(edges) - np.log(edges[-1])) / spread + top
+    return np.asarray(np.maximum(np.diff(ndtr(places)), LEAST_SHARE))
 
 
 def read_population(

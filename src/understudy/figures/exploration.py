@@ -28,8 +28,9 @@ BELIEFS = (
 
 
 def advice_curve(widths: pyarrow.Table, table: pyarrow.Table, *, target: float, title: str = "") -> Drawing:
-    """Left: the width of intervals relative to the real data, a line for each number of copies. Right: the largest
-    belief of an attacker who has every record but one, and how often a guess of the attacker is right."""
+    """Left: the width of intervals relative to the real data, a line for each number of copies, with the range where
+    95 of 100 will be. Right: the largest belief of an attacker who has every record but one, and how often a guess of
+    the attacker is right."""
     with house_style():
         canvas = Canvas(9.6, 4.0, columns=2)
         left, right = canvas.axes[0]
@@ -40,6 +41,9 @@ def advice_curve(widths: pyarrow.Table, table: pyarrow.Table, *, target: float, 
         return canvas.finished(widths)
 
 
+MOST_DRAWN = 10.0  # times the middle: an upper end beyond it, or none, is cut off in the picture
+
+
 def _widths(axis: Any, rows: list[dict[str, Any]], target: float) -> None:
     worst: dict[tuple[int, float], dict[str, Any]] = {}
     for row in rows:
@@ -47,9 +51,18 @@ def _widths(axis: Any, rows: list[dict[str, Any]], target: float) -> None:
         if row["ratio"] is not None and (at not in worst or row["ratio"] > worst[at]["ratio"]):
             worst[at] = row
     copies = sorted({number for number, _ in worst})
+    ends: list[float] = []
     for number, colour in zip(copies, COLOURS * (1 + len(copies) // len(COLOURS)), strict=False):
         line = sorted((epsilon, row) for (own, epsilon), row in worst.items() if own == number)
         label = f"{number} {'copy' if number == 1 else 'copies'}" if len(copies) > 1 else "release"
+        ranged = [(epsilon, row) for epsilon, row in line if None not in (row["ratio_low"], row["ratio_high"])]
+        lows = [row["ratio_low"] for _, row in ranged]
+        highs = [min(row["ratio_high"], MOST_DRAWN * row["ratio"]) for _, row in ranged]
+        ends += [*lows, *highs]
+        axis.fill_between(
+            [epsilon for epsilon, _ in ranged], lows, highs, color=colour, alpha=0.15, linewidth=0,
+            label="95 of 100 releases" if len(copies) == 1 and ranged else None,
+        )  # fmt: skip
         axis.errorbar(
             [epsilon for epsilon, _ in line],
             [row["ratio"] for _, row in line],
@@ -64,7 +77,7 @@ def _widths(axis: Any, rows: list[dict[str, Any]], target: float) -> None:
     axis.set_xscale("log")
     axis.set_yscale("log")
     ticks_at(axis.xaxis, [epsilon for _, epsilon in worst])
-    round_ticks(axis.yaxis, [row["ratio"] for row in worst.values()] + [1.0, target], further=(target, 1.25, 3))
+    round_ticks(axis.yaxis, [row["ratio"] for row in worst.values()] + ends + [1.0, target], further=(target, 1.25, 3))
     axis.set_xlabel("epsilon of the release")
     axis.set_ylabel("width of the interval, real data = 1")
     axis.set_title("What an analyst gets")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,14 +30,20 @@ from understudy.households.household_release import (
     readme_text,
 )
 from understudy.households.more_households import export_households, sample_households
-from understudy.households.shared.family_method import FamilySynthesizer, family_synthesizers, unit_of
+from understudy.households.shared.family_method import (
+    FamilySynthesizer,
+    family_synthesizers,
+    is_person,
+    unit_of,
+)
 from understudy.households.source import HomesSource, HouseholdSource, open_households
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.journal import Journal
+from understudy.privacy.gate.linked_gate import LinkedGate
 from understudy.privacy.promise.definition import NonPrivate, Unit, require_sane_for
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.plan import Plan
-from understudy.privacy.promise.sensitivity import margin_sensitivity
+from understudy.privacy.promise.sensitivity import linked_sensitivity
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.csv_file import write_csv
@@ -45,6 +52,7 @@ from understudy.release.folder import MEASUREMENTS, MODEL, SYNTHETIC_MARK, read_
 from understudy.release.kind import Check, Options, Summary, Workshop, WrittenTables, mechanisms_of
 from understudy.release.manifest import provenance_of, statement_of
 from understudy.release.model_file import read_model, write_model
+from understudy.release.statement import Statement
 from understudy.synth.shared.method import Request, configure_from
 
 SCHEMA = "schema.toml"
@@ -63,6 +71,7 @@ class Households:
     other_domain: ClassVar[str] = "another schema than the one the households were opened with"
     domain_file: ClassVar[str] = SCHEMA
     resumed_with: ClassVar[str] = ""
+    draws_in_blocks: ClassVar[bool] = False
     asked_in_reports: ClassVar[bool] = False
     shown: ClassVar[tuple[ShownTable, ...]] = (
         ShownTable(
@@ -70,11 +79,13 @@ class Households:
             heading="What belongs together (total variation distance, 0 is equal)",
             columns=("table", "kind", "cells", "tvd"),
             worst="tvd",
+            in_short=True,
         ),
         ShownTable(
             name="levels",
             heading="Tables of households and of members (mean total variation distance)",
             columns=("level", "way", "tables", "mean_tvd", "worst_table", "worst_tvd"),
+            in_short=True,
         ),
     )
 
@@ -142,8 +153,8 @@ class Households:
         journal: Journal | None,
         progress: Progress | None,
     ) -> Gate:
-        """The gate of tables, over one row for each household: it derives every sensitivity from query and unit."""
-        return Gate(source=source, schema=domain.wide, plan=plan, stream=stream, journal=journal, progress=progress)
+        """The gate of linked tables: it derives every sensitivity from query and unit."""
+        return LinkedGate(source=source, linked=domain, plan=plan, stream=stream, journal=journal, progress=progress)
 
     def check(self, plan: Plan, domain: LinkedSchema, gate: Gate, *, i_know: bool) -> None:  # noqa: ARG002
         gate.look_ahead()
@@ -161,13 +172,17 @@ class Households:
             schema=domain,
             tables=tuple(tables),
             measurements=synthesis.measurements,
-            statement=work.statement(synthesis.warnings),
+            statement=_stated(domain, work.statement(synthesis.warnings)),
             provenance=work.provenance(synthesis, ()),
             fitted=None if isinstance(plan.budget, NonPrivate) else synthesis.fitted,
         )
 
     def keep(self, release: HouseholdRelease, out: Path | None) -> HouseholdRelease:  # noqa: ARG002 - in memory
         return release
+
+    def sample_again(self, release: HouseholdRelease, *, rows: int, copies: int, stream: Stream) -> HouseholdRelease:
+        """More households from the model of a release, at no cost; ``rows`` are households."""
+        return sample_households(release, rows=rows, copies=copies, stream=stream)
 
     def about(self, release: HouseholdRelease) -> dict[str, str]:
         return {"kind": self.name, "schema_fingerprint": release.schema.fingerprint}
@@ -196,7 +211,7 @@ class Households:
         wide = schema.wide
 
         def shape_of(margin: tuple[str, ...], cells: str, _: int) -> tuple[int, ...]:
-            return {"all": wide.shape(margin), "first": ()}[cells]
+            return {"all": schema.counted_in(margin).shape(margin), "first": ()}[cells]
 
         return HouseholdRelease(
             schema=schema,
@@ -209,7 +224,7 @@ class Households:
             ),
             measurements=read_measurements(pq.read_table(path / MEASUREMENTS), shape_of),
             fitted=read_model(path / MODEL, wide) if MODEL in manifest["files"] else None,
-            statement=statement_of(manifest, self.record),
+            statement=_stated(schema, statement_of(manifest, self.record)),
             provenance=provenance_of(path, manifest, no_draw),
         )
 
@@ -256,10 +271,6 @@ class Households:
 
     # What only this kind does in its own way.
 
-    def sample_again(self, release: HouseholdRelease, *, rows: int, copies: int, stream: Stream) -> HouseholdRelease:
-        """More households from the model of a release, at no cost; ``rows`` are households."""
-        return sample_households(release, rows=rows, copies=copies, stream=stream)
-
     def ask(self, release: HouseholdRelease, question: str, **how: Any) -> None:  # noqa: ARG002
         """The questions of linked tables are those of ``inference``."""
         if how.get("before") is not None:
@@ -274,6 +285,11 @@ class Households:
 
     def compared(self, results: Sequence[tuple[str, HouseholdRelease, Evaluation]]) -> dict[str, pa.Table]:  # noqa: ARG002
         return {}
+
+
+def _stated(schema: LinkedSchema, statement: Statement) -> Statement:
+    """The promise, in words that say whether it is for a person or for a household."""
+    return replace(statement, record="person") if is_person(schema, statement.unit) else statement
 
 
 def _method(plan: Plan) -> FamilySynthesizer:
@@ -295,13 +311,14 @@ def _plan_covers(release: HouseholdRelease) -> str:
 
 
 def _measurements_are_charged(release: HouseholdRelease) -> str:
-    wide, unit = release.schema.wide, release.statement.unit
+    schema, unit = release.schema, release.statement.unit
 
     def sensitivity_of(one: Measurement) -> Sensitivity:
-        return margin_sensitivity(wide, one.margin, unit, one.cells)
+        return linked_sensitivity(schema, one.margin, unit, one.cells)
 
     told = measurements_are_charged(release.measurements, release.provenance, sensitivity_of)
     for one in release.measurements:
-        if one.cells == "all" and one.margin and np.any(one.values[~wide.allowed(one.margin)]):
+        counted = schema.counted_in(one.margin)
+        if one.cells == "all" and one.margin and np.any(one.values[~counted.allowed(one.margin)]):
             raise InputError(f"the measurement '{one.label}' has a value where the schema allows none.")
     return told

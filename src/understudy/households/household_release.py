@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,16 +16,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from understudy.core.folders import as_path
-from understudy.core.household_roles import CHILD, MEMBER, HouseholdDerived
+from understudy.core.household_roles import CHILD, MEMBER
 from understudy.core.linked_schema import CHILDREN, COMPOSITION, ROLE, SIZE, LinkedSchema
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
+from understudy.core.questions import parse_question
 from understudy.core.schema import Attribute
 from understudy.engines.reading.decode import decode
 from understudy.engines.reading.encode import encode_table
-from understudy.errors import InputError
+from understudy.errors import InputError, UnsupportedError
 from understudy.figures.drawing import Drawing
 from understudy.figures.families import families
+from understudy.households.derived import derived_values, needed_numbers
 from understudy.households.linked_table import LinkedTable
 from understudy.households.shared.ages_by_rule import ages_by_rule
 from understudy.households.shared.family_method import base_method
@@ -38,8 +41,6 @@ from understudy.release.table_release import Release
 
 NUMBER = "member"  # the number of a member in its household, where members have no id
 TEXT = pa.dictionary(pa.int32(), pa.string())
-CHILD_AGE = 14  # the modified OECD scale counts younger members less
-FIRST, ADULT, YOUNG = 1.0, 0.5, 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -159,17 +160,83 @@ class HouseholdRelease:
         The member in a slot is chosen at random among those of its role, by words that everybody can repeat.
         """
         schema = self.schema
-        numbers = {MEMBER: (SIZE, tuple(range(1, schema.at_most + 1)))}
+        numbers = {MEMBER: (SIZE, tuple(schema.size_range))}
         if children := schema.numbers_of(CHILD):
             numbers[CHILD] = (CHILDREN, tuple(range(max(children) + 1)))
         return Release(
             schema=schema.wide,
             tables=tuple(_wide_frame(self.linked(copy), copy) for copy in range(1, self.copies + 1)),
-            measurements=self.measurements,
+            measurements=tuple(one for one in self.measurements if schema.is_of_households(one.margin)),
             statement=self.statement,
             provenance=replace(self.provenance, method=base_method(self.provenance.plan)),
             fitted=self.fitted,
             numbers=numbers,
+        )
+
+    @cached_property
+    def people(self) -> Release:
+        """One row for each member with the attributes of its household, as a release of a table.
+
+        Members of a household may be alike. So intervals are as long as if those of a household of mean size (each
+        member counted) were all the same; the number of members is taken from the noisy tables.
+        """
+        schema = self.schema
+        copies = [self.linked(copy) for copy in range(1, self.copies + 1)]
+        sizes = np.concatenate([one.by_role.sum(axis=1) for one in copies]).astype(np.float64)
+        alike = max(1, math.ceil((sizes**2).sum() / max(sizes.sum(), 1.0)))
+        unit = replace(self.statement.unit, kind="add_remove", fixed=(), rows_per_unit=alike)
+        stream = public_words()
+        return Release(
+            schema=schema.persons,
+            tables=tuple(decode(one.persons(), stream, "people", place) for place, one in enumerate(copies)),
+            measurements=tuple(one for one in self.measurements if schema.is_of_members(one.margin)),
+            statement=replace(self.statement, unit=unit),
+            provenance=replace(self.provenance, method=base_method(self.provenance.plan)),
+        )
+
+    def table_for(self, question: str, **how: Any) -> Release:
+        """Give the table that a question is about: of households, or of single members.
+
+        Parameters
+        ----------
+        question
+            The question.
+        **how
+            What belongs to it: ``family``, ``event``, ``where``, ``by``.
+
+        Returns
+        -------
+        Release
+            ``homes`` or ``people``.
+
+        Raises
+        ------
+        UnsupportedError
+            If it is about single members, and no table of them was measured.
+        """
+        try:
+            parse_question(question, self.schema.wide, **how)
+        except InputError as problem:
+            try:
+                parse_question(question, self.schema.persons, **how)
+            except InputError:
+                raise problem from None
+            if not self.people.measurements:
+                raise UnsupportedError(
+                    "this question is about single members, and no table of them was measured: under this unit one "
+                    f"household would move up to {self.schema.at_most} of its rows. Ask about a role, such as "
+                    f"{self.schema.slots[0].column(self.schema.anchor)}; about attributes of households with weighted "
+                    '= "member"; or make a release with unit = "person".'
+                ) from None
+            return self.people
+        if self.homes.measurements or not self.measurements:
+            return self.homes
+        # Without roles nothing is measured of households for a person: all that they are is known.
+        names = (*self.schema.households.names, SIZE)
+        raise UnsupportedError(
+            f"this question is about households, and no table of them was measured: under the unit of a person "
+            f"{', '.join(names)} are known and not protected, so count them in the confidential table, or, up to "
+            "rounding, in households() of the release. Ask about single members instead, with where= about households."
         )
 
     def draw(
@@ -293,31 +360,11 @@ def derived_columns(linked: LinkedTable, members: pa.Table) -> dict[str, pa.Arra
         SIZE: pa.array(linked.by_role.sum(axis=1)),
         COMPOSITION: pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), names),
     }
+    named = dict.fromkeys(name for one in schema.derived for name in (one.of, one.age) if name)
+    values = {name: numbers(schema.members[name], members[name], linked.members.columns[name]) for name in named}
     for one in schema.derived:
-        found[one.name] = pa.array(_derived(one, linked, members))
+        found[one.name] = pa.array(derived_values(one, values, linked.owner, linked.households.rows))
     return found
-
-
-def _derived(one: HouseholdDerived, linked: LinkedTable, members: pa.Table) -> NDArray[np.float64]:
-    count = linked.households.rows
-    values = numbers(linked.schema.members[one.of], members[one.of], linked.members.columns[one.of])
-    known = ~np.isnan(values)
-    owner = linked.owner
-    total = np.bincount(owner[known], weights=values[known], minlength=count)
-    if one.function == "sum":
-        return np.asarray(np.round(total, 2))
-    if one.function == "equivalised":
-        age = numbers(linked.schema.members[one.age], members[one.age], linked.members.columns[one.age])
-        first = np.append(True, owner[1:] != owner[:-1])
-        weight = np.where(first, FIRST, np.where(age < CHILD_AGE, YOUNG, ADULT))
-        return np.asarray(np.round(total / np.bincount(owner, weights=weight, minlength=count), 2))
-    if one.function == "mean":
-        there = np.bincount(owner[known], minlength=count)
-        return np.asarray(np.round(np.divide(total, there, out=np.full(count, np.nan), where=there > 0), 2))
-    largest = one.function == "max"
-    found = np.full(count, -np.inf if largest else np.inf)
-    (np.maximum if largest else np.minimum).at(found, owner[known], values[known])
-    return np.where(np.isfinite(found), found, np.nan)
 
 
 def numbers(attribute: Attribute, column: pa.ChunkedArray, codes: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -351,7 +398,7 @@ def linked_of(schema: LinkedSchema, tables: FamilyTables) -> LinkedTable:
     owner = members[schema.household_id].to_numpy().astype(np.int64) - 1
     if len(owner) and not 0 <= owner.min() <= owner.max() < len(ids):
         raise InputError("a member belongs to a household that is not there.")
-    if (np.diff(owner) < 0).any() or (np.bincount(owner, minlength=len(ids)) == 0).any():
+    if (np.diff(owner) < 0).any() or (np.bincount(owner, minlength=len(ids)) < schema.at_least).any():
         raise InputError("members do not stand by household, or a household has none.")
     place = pc.index_in(members[ROLE].cast(pa.string()), pa.array(schema.role_names))
     if place.null_count:
@@ -363,6 +410,10 @@ def linked_of(schema: LinkedSchema, tables: FamilyTables) -> LinkedTable:
         owner=owner,
         role=place.to_numpy().astype(np.int8),
     )
+    linked = replace(linked, numbers={
+        name: numbers(schema.members[name], members[name], linked.members.columns[name])
+        for name in needed_numbers(schema)
+    })  # fmt: skip
     if (linked.compositions < 0).any():
         raise InputError("a household has more members, or members of other roles, than the schema allows.")
     return linked

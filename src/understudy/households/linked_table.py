@@ -8,17 +8,19 @@ in one row (docs/theory/households.md).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.arrays import Integers
+from understudy.core.arrays import Floats, Integers
 from understudy.core.household_roles import CHILD
-from understudy.core.linked_schema import CHILDREN, COMPOSITION, SIZE, LinkedSchema
+from understudy.core.linked_schema import CHILDREN, COMPOSITION, ROLE, SIZE, LinkedSchema
 from understudy.core.table import CodedTable, Codes
-from understudy.errors import InputError
+from understudy.errors import InputError, InternalError
+from understudy.households.derived import derived_codes, derived_values, middles, needed_numbers
 
 Words = NDArray[np.uint64]
 
@@ -32,6 +34,8 @@ class LinkedTable:
     members: CodedTable
     owner: Integers
     role: NDArray[np.int8]
+    numbers: Mapping[str, Floats] = field(default_factory=dict)
+    """The numbers of members that derived columns need; without them, the middles of their bins."""
 
     def __repr__(self) -> str:
         return f"LinkedTable({self.households.rows} households, {self.members.rows} members)"
@@ -80,7 +84,7 @@ class LinkedTable:
         if (self.compositions < 0).any():
             raise InputError("a household has a composition that the schema does not have.")
         columns: dict[str, Codes] = dict(self.households.columns)
-        columns[SIZE] = (schema.sizes[self.compositions] - 1).astype(np.int64)
+        columns[SIZE] = (schema.sizes[self.compositions] - schema.at_least).astype(np.int64)
         columns[COMPOSITION] = self.compositions
         if children := schema.numbers_of(CHILD):
             columns[CHILDREN] = np.array(children)[self.compositions]
@@ -89,9 +93,50 @@ class LinkedTable:
             chosen, always = in_slots[slot.name], schema.always_filled(slot)
             for name in schema.attributes_of(slot):
                 columns[slot.column(name)] = slot_codes(schema, name, self.members.columns[name], chosen, always)
+        columns |= self.derived_columns()
         sizes = dict(zip(wide.names, wide.shape(), strict=True))
         typed = {name: np.asarray(columns[name]).astype(np.min_scalar_type(sizes[name] - 1)) for name in wide.names}
         return CodedTable(schema=wide, columns=typed)
+
+    def derived_columns(self) -> dict[str, Codes]:
+        """The bins of derived columns that are counted."""
+        schema = self.schema
+        found: dict[str, Codes] = {}
+        names = needed_numbers(schema)
+        values = {name: middles(schema.members[name], self.members.columns[name]) for name in names} | dict(
+            self.numbers
+        )
+        for one in schema.derived:
+            if one.edges:
+                made = derived_values(one, values, self.owner, self.households.rows)
+                found[one.name] = derived_codes(schema.wide[one.name], made)
+        return found
+
+    def persons(self) -> CodedTable:
+        """Single members, each with the attributes of its household, as ``LinkedSchema.persons`` describes them."""
+        schema, columns = self.schema.persons, dict(self.members.columns)
+        columns |= {name: codes[self.owner] for name, codes in self.households.columns.items()}
+        if ROLE in schema.names and ROLE not in columns:
+            columns[ROLE] = self.role
+        if SIZE in schema.names and SIZE not in columns:
+            columns[SIZE] = (self.by_role.sum(axis=1) - self.schema.at_least)[self.owner]
+        return CodedTable(schema=schema, columns={name: columns[name] for name in schema.names})
+
+    def pairs(self, words: Words) -> CodedTable:
+        """Pairs of members who are alike, as ``LinkedSchema.pairs`` describes them.
+
+        The members of a household, in the order of their words, are paired two by two. So each is in at most one pair,
+        and who is with whom does not depend on what they say.
+        """
+        schema = self.schema.pairs
+        if schema is None:
+            raise InternalError("members with roles are not paired.")
+        order = np.lexsort((words, self.owner))
+        place = self.numbered(words)[order]
+        first = np.flatnonzero((place[:-1] % 2 == 0) & (place[1:] == place[:-1] + 1))
+        codes = self.members.columns[self.schema.anchor]
+        columns = {name: codes[order[first + step]] for step, name in enumerate(schema.names)}
+        return CodedTable(schema=schema, columns=columns)
 
 
 def slot_codes(schema: LinkedSchema, name: str, codes: Codes, chosen: Integers, always: bool) -> Integers:

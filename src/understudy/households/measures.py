@@ -1,13 +1,15 @@
 """How useful and how risky a release of households is, at both levels. All of it is internal.
 
 What belongs together is compared over all pairs of members: partners, parents and children, siblings. Beside it stand
-the usual tables of households and of members. Attacks are those of tables, made twice: on whole households (one row for
-each, with the slots of its members) and on single members.
+the usual tables of households and of members. Attacks are those of tables: on whole households (one row for each, with
+the slots of its members), on single members, and on partners and children with what is known of the others at home.
+What the public schema forces, such as an empty slot, is not guessed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -16,21 +18,27 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from understudy.core.bins import bins_of
+from understudy.core.household_roles import CHILD, PARTNER, REFERENCE
 from understudy.core.linked_schema import COMPOSITION, SIZE, LinkedSchema
 from understudy.core.result import Evaluation, EvaluationRequest, Finding, Section
+from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.engines.opening import open_source
 from understudy.engines.reading.decode import decode
 from understudy.errors import InputError
 from understudy.evaluation.inputs.comparison import compare
-from understudy.evaluation.risk import evaluate_risk
+from understudy.evaluation.risk import evaluate_risk, joined_board_frames
 from understudy.households.household_release import HouseholdRelease, public_words
-from understudy.households.linked_table import LinkedTable
+from understudy.households.linked_table import LinkedTable, member_codes
 from understudy.households.pair_tables import kinds_of, pair_tables, pairs_of, total_variation
 from understudy.households.source import HouseholdSource, impossible_households
 from understudy.release.table_release import wrap
 
 LEVELS = ("households", "members")
+CALLED = {"households": "whole households", "members": "single members"}
+FEWEST = 100  # rows, below which an attack says nothing
+NOT_AGAIN = "releases of linked tables are not made again here; give a holdout of other households"
+ONE_PERSON = "The guarantee limits what is learned of one person at a time, and says nothing of whole households."
 
 
 def evaluate_households(release: HouseholdRelease, source: HouseholdSource, asked: EvaluationRequest) -> Evaluation:
@@ -117,7 +125,7 @@ def _table(linked: LinkedTable, level: str) -> Columns:
     own = linked.households if level == "households" else linked.members
     found = {name: (own.columns[name].astype(np.int64), own.schema[name].size) for name in own.schema.names}
     if level == "households":
-        found[SIZE] = (linked.by_role.sum(axis=1) - 1, schema.at_most)
+        found[SIZE] = (linked.by_role.sum(axis=1) - schema.at_least, len(schema.size_range))
         found[COMPOSITION] = (linked.compositions, len(schema.kinds))
     return found
 
@@ -157,31 +165,75 @@ def _correlation(linked: LinkedTable, kind: str, name: str) -> float:
 def _risk(
     release: HouseholdRelease, truth: LinkedTable, holdout: LinkedTable | None, asked: EvaluationRequest
 ) -> Section:
-    """The attacks of tables on whole households and on single members."""
+    """The attacks of tables on whole households, on single members, and on members beside the reference person."""
     findings: list[Finding] = []
     frames: dict[str, pa.Table] = {}
-    for level in LEVELS:
-        plain, rows = _plain_schema(release.schema, level), _rows_of(truth, level)
+    sections: dict[str, Section] = {}
+    made = release.linked(1)
+    for level in (*LEVELS, *_beside(release.schema)):
+        rows = {name: _rows_of(one, level) for name, one in (("made", made), ("truth", truth))}
+        if any(one.rows < FEWEST for one in rows.values()):
+            continue
+        plain = rows["truth"].schema
+        others = None if holdout is None else _rows_of(holdout, level)
+        table = wrap(_values(rows["made"]), plain)
+        unit = release.statement.unit
+        if level != "households" or unit.unit_id is None or unit.unit_id != release.schema.person_id:
+            # What is said of one member is an event of the same output, so the bound for the unit holds for it too.
+            stated = replace(table.statement, guarantee=release.statement.guarantee)
+            table = replace(table, statement=stated)
         comparison = compare(
-            wrap(_values(_rows_of(release.linked(1), level)), plain),
-            open_source(_values(rows), plain),
-            holdout=None if holdout is None else open_source(_values(_rows_of(holdout, level)), plain),
-            thorough=asked.thorough,
-        )
+            table,
+            open_source(_values(rows["truth"]), plain),
+            holdout=None if others is None or others.rows < FEWEST else open_source(_values(others), plain),
+            targets=_targets(release.schema, level),
+            thorough=asked.thorough, no_refit=NOT_AGAIN,
+        )  # fmt: skip
         section = evaluate_risk(comparison, progress=asked.progress)
+        sections[CALLED.get(level, f"the {level}")] = section
         findings += [_at(level, one) for one in section.findings]
         frames |= {f"{level}_{name}": table for name, table in section.frames.items()}
-    return Section(findings=tuple(findings), frames=frames)
+    board = joined_board_frames(sections, {CALLED["households"]: ONE_PERSON})
+    return Section(findings=tuple(findings), frames={**board, **frames})
 
 
-def _plain_schema(schema: LinkedSchema, level: str) -> Any:
-    return (schema.wide if level == "households" else schema.members).without_rules
+def _beside(schema: LinkedSchema) -> tuple[str, ...]:
+    """The roles whose members are attacked with what is known of the rest of their household."""
+    return tuple(slot.role for slot in schema.slots if not slot.second and slot.role in (PARTNER, CHILD))
+
+
+def _targets(schema: LinkedSchema, level: str) -> tuple[str, ...]:
+    """What an intruder guesses. An empty slot follows from the composition, which the schema says; so in rows of whole
+    households only attributes of the household and of whoever is always there are guessed."""
+    if level == "members":
+        return ()
+    if level != "households":
+        return tuple(f"{level}_{name}" for name in schema.members.names)
+    always = [slot for slot in schema.slots if schema.always_filled(slot)]
+    return (*schema.households.names, *(slot.column(name) for slot in always for name in schema.members.names))
 
 
 def _rows_of(linked: LinkedTable, level: str) -> CodedTable:
+    """The rows that are attacked. For a role: households that have such a member, with everybody in them who is sure
+    to be there, so no value follows from who is missing."""
+    schema = linked.schema
     if level == "members":
-        return linked.members
-    return linked.wide(public_words().words(len(linked.owner), "homes", 1))
+        return CodedTable(schema=schema.members.without_rules, columns=linked.members.columns)
+    wide = linked.wide(public_words().words(len(linked.owner), "homes", 1))
+    if level == "households":
+        return CodedTable(schema=schema.wide.without_rules, columns=wide.columns)
+    here = np.flatnonzero(linked.by_role[:, schema.role_names.index(level)] > 0)
+    columns: dict[str, Any] = {name: wide.columns[name][here] for name in (*schema.households.names, SIZE)}
+    attributes = [schema.wide[name] for name in columns]
+    for slot in schema.slots:
+        if slot.second or slot.role not in (REFERENCE, level):
+            continue
+        always = schema.always_filled(slot)
+        for name in schema.members.names:
+            column = slot.column(name)
+            columns[column] = member_codes(schema, name, wide.columns[column][here], always)
+            attributes.append(replace(schema.members[name], name=column))
+    return CodedTable(schema=Schema(attributes=tuple(attributes)), columns=columns)
 
 
 def _values(rows: CodedTable) -> pa.Table:
@@ -190,6 +242,4 @@ def _values(rows: CodedTable) -> pa.Table:
 
 
 def _at(level: str, finding: Finding) -> Finding:
-    from dataclasses import replace
-
     return replace(finding, title=f"{finding.title} ({level})", code=f"{level}_{finding.code}")

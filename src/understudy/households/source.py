@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,15 @@ from understudy.core.arrays import Integers, Progress
 from understudy.core.counts import Counts, SparseCounts
 from understudy.core.household_roles import PARTNER, REFERENCE, Roles
 from understudy.core.linked_schema import CHILDREN, COMPOSITION, ROLE, SIZE, LinkedSchema
-from understudy.core.schema import Schema
-from understudy.core.table import CodedSource, CodedTable
+from understudy.core.schema import Attribute, Schema
+from understudy.core.table import CodedSource, CodedTable, Codes
 from understudy.engines.counting.bounding import id_texts, refuse_missing_ids
 from understudy.engines.counting.packing import hash_rows
 from understudy.engines.reading.encode import Encoder, check_columns
 from understudy.engines.reading.readers import Reader
 from understudy.engines.systems.local.inputs import open_reader, told_format, written_columns
 from understudy.errors import DisclosureError, InputError, SchemaError, UnsupportedError, unknown_name
+from understudy.households.derived import middles, needed_numbers
 from understudy.households.linked_table import LinkedTable, Words
 from understudy.privacy.randomness.draws import KeyedStream, encrypted_blocks
 from understudy.privacy.randomness.fingerprint import RowSum
@@ -117,6 +119,7 @@ class HomesSource(CodedSource):
     def __init__(self, linked: LinkedTable, words: Words, ids: Integers) -> None:
         super().__init__(linked.wide(words))
         self._families = linked
+        self._words = words
         self._ids = ids
         self._key: bytes | None = None
         self._check_possible()
@@ -134,6 +137,15 @@ class HomesSource(CodedSource):
                 f"{wrong:,} household(s) are impossible by the schema's rules across members. Correct the data, or the "
                 "rules."
             )
+
+    @cached_property
+    def members(self) -> CodedSource:
+        """The members that were kept, each with the attributes of its household. Confidential."""
+        return CodedSource(self._families.persons())
+
+    def pairs(self) -> CodedSource:
+        """Pairs of members who are alike, each member in at most one of them. Confidential."""
+        return CodedSource(self._families.pairs(self._words))
 
     def count(self, margins: Sequence[tuple[str, ...]], progress: Progress | None = None) -> list[Counts]:
         counted = super().count(margins, progress)
@@ -307,9 +319,12 @@ def _read(
         owner = np.minimum(np.searchsorted(names, texts), max(len(names) - 1, 0))
         if wrong := int((names[owner] != texts).sum()) if len(names) else len(texts):
             raise InputError(f"{wrong:,} member(s) belong to a household that the table of households does not have.")
-        if wrong := int((np.bincount(owner, minlength=len(names)) == 0).sum()):
-            raise InputError(f"{wrong:,} household(s) have no member; every household needs at least one.")
-    if not len(owner):
+        if wrong := int((np.bincount(owner, minlength=len(names)) < schema.at_least).sum()):
+            raise InputError(
+                f"{wrong:,} household(s) have no member; every household needs at least one (without [roles], at_least "
+                "= 0 in the table of members allows for none)."
+            )
+    if not (len(owner) or (FLAT not in readers and len(names))):
         raise InputError("the data have no rows (is it a file with column names alone?); there is nothing to release.")
     place = _order(raw, schema, missing_text)
     order = np.lexsort((place, owner))
@@ -320,7 +335,11 @@ def _read(
         households=CodedTable(schema=schema.households, columns=own),
         members=CodedTable(schema=schema.members, columns=members),
         owner=owner,
-        role=_roles(schema, raw, owner, members, missing_text),
+        role=_roles(schema, raw, owner, members, missing_text, households=len(names)),
+        numbers={
+            name: _inside(schema.members[name], _numbers(raw, name, missing_text), members[name])
+            for name in needed_numbers(schema)
+        },
     )
     return table, np.array([_hash(str(name)) for name in names], dtype=np.int64)
 
@@ -336,6 +355,7 @@ def _codes(
     keys = [schema.household_id] if households else _keys(schema, table, {FLAT: None})
     roles = schema.roles
     keys += [roles.age] if roles is not None and roles.age and not households else []
+    keys += [] if households else needed_numbers(schema)
     parts, rows = [], []
     for batch in reader.batches(list(dict.fromkeys((*own.names, *keys)))):
         parts.append(encoder.encode(batch))
@@ -378,9 +398,10 @@ def _hash(text: str) -> int:
 
 
 def _roles(
-    schema: LinkedSchema, raw: pa.Table, owner: Integers, members: Mapping[str, Any], missing_text: str | None
-) -> NDArray[np.int8]:
-    roles, households = schema.roles, int(owner.max()) + 1  # every household has a member
+    schema: LinkedSchema, raw: pa.Table, owner: Integers, members: Mapping[str, Any], missing_text: str | None, *,
+    households: int,
+) -> NDArray[np.int8]:  # fmt: skip
+    roles = schema.roles
     if roles is None:
         return np.zeros(len(owner), dtype=np.int8)
     if roles.column:
@@ -422,6 +443,16 @@ def _numbers(raw: pa.Table, column: str, missing_text: str | None) -> NDArray[np
             continue
         found[place == number] = value
     return found
+
+
+def _inside(attribute: Attribute, values: NDArray[np.float64], codes: Codes) -> NDArray[np.float64]:
+    """Numbers as the schema takes them: none where the code stands for something else, and none outside the bounds.
+
+    A number that cannot be read, such as a date, stands in the middle of its bin.
+    """
+    first, last = float(attribute.edges[0]), float(attribute.edges[-1])  # type: ignore[arg-type]
+    held = np.where(np.isnan(values), middles(attribute, codes), np.clip(values, first, last))
+    return np.where(np.asarray(codes) < attribute.bins, held, np.nan)
 
 
 def roles_by_rule(
@@ -487,8 +518,9 @@ def bounded(linked: LinkedTable, words: Words) -> Integers | None:
 def _only(linked: LinkedTable, kept: Integers) -> LinkedTable:
     columns = {name: codes[kept] for name, codes in linked.members.columns.items()}
     members = CodedTable(schema=linked.members.schema, columns=columns)
+    numbers = {name: values[kept] for name, values in linked.numbers.items()}
     return LinkedTable(schema=linked.schema, households=linked.households, members=members,
-                       owner=linked.owner[kept], role=linked.role[kept])  # fmt: skip
+                       owner=linked.owner[kept], role=linked.role[kept], numbers=numbers)  # fmt: skip
 
 
 def impossible_households(linked: LinkedTable) -> int:

@@ -145,6 +145,22 @@ class Answer:
         of = "" if self.records is None else f" of {self.records:,}"
         return f"like a sample of {worth:,.0f}{of}"
 
+    def rounded(self) -> tuple[tuple[str, str, str, str], ...]:
+        """Say each estimate in as many digits as its interval supports.
+
+        Returns
+        -------
+        tuple[tuple[str, str, str, str], ...]
+            Estimate, standard error and both ends of the interval, as texts.
+        """
+        from understudy.inference.printing import in_digits, short
+
+        texts = []
+        for one, error in zip(self.estimates, self.standard_errors, strict=True):
+            value, low, high = in_digits(one)
+            texts.append((value, short(error), low, high))
+        return tuple(texts)
+
     def __getitem__(self, name: str) -> Estimate:
         if name not in self.names:
             raise InputError(f"this answer has no '{name}'; it has {', '.join(self.names[:20])}.")
@@ -390,12 +406,10 @@ class Answer:
             head.append(f"{'Left out:':<14}about {self.excluded:,.0f} records with a missing value")
         several = len(set(self.labels)) > 1
         rows = [line, f"{'':<{width}}{'coef':>12}{'std err':>12}{low:>12}{high:>12}{'worth':>12}", "-" * len(line)]
-        for row in self._rows():
+        for row, texts in zip(self._rows(), self.rounded(), strict=True):
             worth = "-" if row["information"] is None else f"{row['information']:,.0f}"
-            rows.append(
-                f"{row['name']:<{width}}{row['estimate']:>12.6g}{row['standard_error']:>12.4g}{row['low']:>12.6g}"
-                f"{row['high']:>12.6g}{worth:>12}{'  ' + row['label'] if several else ''}"
-            )
+            numbers = "".join(f"{text:>12}" for text in texts)
+            rows.append(f"{row['name']:<{width}}{numbers}{worth:>12}{'  ' + row['label'] if several else ''}")
         notes = [f"[{number}] {text}." for number, text in enumerate(self.warnings, start=1)]
         return "\n".join([*head, *rows, line, *notes])
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.arrays import Floats
+from understudy.core.measurement import Measurement
 from understudy.core.phases import tell
 from understudy.core.questions import FAMILIES, Question, parse_question
 from understudy.core.result import Estimate
@@ -19,7 +20,13 @@ from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.answer import Answer
 from understudy.inference.by_rule import OF_POSTERIOR_DRAWS, by_rule, delta_method, why_not
-from understudy.inference.chosen_tables import Choice, measured_after_choosing, noise_beside_sampling, without_selection
+from understudy.inference.chosen_tables import (
+    Choice,
+    fixed_beforehand,
+    measured_after_choosing,
+    noise_beside_sampling,
+    without_selection,
+)
 from understudy.inference.combining import RUBIN, RULES
 from understudy.inference.estimands import Estimand, make_estimand
 from understudy.inference.evidence import (
@@ -34,23 +41,30 @@ from understudy.inference.evidence import (
 from understudy.inference.joined_tables import (
     ANY_QUESTION,
     APART,
+    CONFIRMED,
     NEWEST,
     TOGETHER,
     USES,
     Joined,
     as_first_made,
     tables_that_joined,
+    ways_to_confirm,
 )
 from understudy.inference.judge import MOST_ROOM, Judged, spread_of_records
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID, worst
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
+from understudy.inference.sampling_design import design_factor, sampling_error
 from understudy.inference.validity import Validity, unproved, validity_of
 from understudy.inference.weighting import (
     GOES_WITH,
+    MOST_MOVED,
+    MOST_ROUGH,
+    ROUGH,
+    by_public_totals,
     chosen_weight,
     goes_with_weights,
+    noise_inside,
     remarks,
-    sampling_error,
     weighting_of,
 )
 from understudy.inference.weighting import weighted as population_of
@@ -62,11 +76,13 @@ __all__ = ["ask", "delta_method"]
 
 DRAWS = 4000
 DRAWS_OF_REGRESSION, LEAST_DRAWS = 1500, 500
+MOST_NUMBERS = 3e9  # of conditional laws, up to which drawing takes seconds
 MOST_DRAWN = 800_000  # groups times draws, up to which drawing takes seconds
 WORK, MOST_WORK = 3e8, 2e7  # multiplications of one step of all fits, and of one fit, up to which it takes seconds
 STAGES = 4  # steps of an answer, for progress reports
 LITTLE = 0.01  # as a share of the information in the records
 ROBUST = (*FAMILIES, "association", "ratio")  # kinds whose draws have far outliers
+PUBLIC = "public totals of the schema"
 EMPTY = 0.025  # a subgroup that may be empty with more than this probability has no answer
 
 
@@ -91,10 +107,11 @@ def ask(
 ) -> Answer:
     """Answer a question; see ``understudy.infer``.
 
-    ``use`` says what to do with tables that joined the release later: never put them together with earlier ones
-    (``apart``), answer from the newest one (``newest``), or use all tables, whoever chose the question (``together``).
+    ``use`` says what to do with tables that joined the release later. ``apart``: they are used where that gives a
+    narrower interval than the release as it was made. ``confirmed``: the newest one is used, with earlier ones where
+    that helps. ``newest``: the newest one alone. ``together``: all tables, whoever chose the question.
     """
-    release = asked_table(release)
+    release = asked_table(release, question, family=family, event=event, where=where, by=by)
     if not isinstance(release, Release):
         raise InputError("infer needs a release; read one with understudy.read_release, or wrap a table.")
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
@@ -139,7 +156,10 @@ def _answered(
     """The answer to a question whose bounds are all edges; ``weight``: the column of the weight, if it has one."""
     estimand = make_estimand(parsed, release.schema)
     if weight is not None:
-        estimand = population_of(estimand, release.schema, weighting_of(release, weight))
+        declared = by_public_totals(estimand, release.schema, weight)
+        if declared is not None:
+            return _public(estimand, declared, level)
+        estimand = population_of(estimand, release, weighting_of(release, weight))
     outside = not release.provenance.draws and not release.measurements
     if outside:
         _check_nothing_drawn(prior, draws)
@@ -172,7 +192,7 @@ def _answered(
         tell("reading the noisy tables", 0, STAGES)
         evidence = evidence_for(tables, estimand, prior=prior, shared=shared)
         tell("drawing from the posterior", 1, STAGES)
-        drawn = evidence.draws(size, rng)
+        drawn = evidence.draws(size if draws else _fewer(size, evidence), rng)
         _check_subgroups(estimand, drawn)
         return _from_draws(
             release,
@@ -200,6 +220,28 @@ def _answered(
     return _grown(release, estimand, level, use, answered=answered, of_the_release=of_the_release)
 
 
+def _public(estimand: Estimand, values: Floats, level: float) -> Answer:
+    """The answer that the schema itself declares: exact, and the same for every release."""
+    return Answer(
+        question=estimand.question.text,
+        kind=estimand.question.kind,
+        names=estimand.names,
+        estimates=tuple(
+            Estimate(value=float(one), low=float(one), high=float(one), level=level, method=PUBLIC) for one in values
+        ),
+        standard_errors=(0.0,) * len(estimand.names),
+        information=(None,) * len(estimand.names),
+        records=None,
+        method=PUBLIC,
+        labels=(VALID,) * len(estimand.names),
+        warnings=("the schema declares these numbers of the population, so nothing is estimated",),
+        excluded=0.0,
+        axes=estimand.parts[0].axes if len(estimand.parts) == 1 else (),
+        draws=values[None, :],
+        parts=(),
+    )
+
+
 def _grown(
     release: Release,
     estimand: Estimand,
@@ -211,28 +253,46 @@ def _grown(
 ) -> Answer:
     """The answer of a release that tables have joined. Those who asked for them had seen the others.
 
-    The release as it was first made answers, or one table that joined, by itself: whichever is expected to give the
-    narrower interval, by public facts. If neither says anything, all tables do, and the label says on what condition.
+    The release as it was first made answers, or a table that joined, by itself or with tables fixed beforehand:
+    whichever is expected to give the narrower interval, by public facts. If neither says anything, all tables do, and
+    the label says on what condition.
     """
     joined = tables_that_joined(release, estimand.margin)
-    if use == NEWEST:
+    if use in (CONFIRMED, NEWEST):
         joined = joined[:1]
     records = float(public_records(release) or release.rows[0] or 1)
 
-    def noise(tables: Release) -> float:
-        return noise_beside_sampling(tables, estimand, records)
+    def noise(tables: Sequence[Measurement]) -> float:
+        return noise_beside_sampling(replace(release, measurements=tuple(tables)), estimand, records)
 
     first = as_first_made(release)
-    ways: list[tuple[float, Joined | None]] = [(one.expected(estimand, level, noise), one) for one in joined]
+    fixed = () if use == NEWEST else _not_chosen(first, estimand)
+    ways: list[tuple[float, Joined | None]] = []
+    others: list[Joined] = []
+    for one in joined:
+        best, *other = ways_to_confirm(one, fixed, estimand, level, noise)
+        ways.append(best)
+        others += [way for _, way in other]
     if use == APART or not joined:
         z = NormalDist().inv_cdf((1 + level) / 2)
-        ways.append((z * sqrt(release.statement.unit.rows_per_unit + noise(first)), None))
-    for _, one in [] if use == TOGETHER else sorted(ways, key=lambda way: way[0]):
+        ways.append((z * sqrt(release.statement.unit.rows_per_unit + noise(first.measurements)), None))
+    for way in [] if use == TOGETHER else [*(way for _, way in sorted(ways, key=lambda way: way[0])), *others]:
         with suppress(UnsupportedError):  # the other tables may tell more
-            found = of_the_release(first) if one is None else answered(one.tables, Validity(status=VALID), later=one)
-            if {VALID, RANGE} & set(found.labels) or (one is None and not joined):
+            found = of_the_release(first) if way is None else answered(way.tables, Validity(status=VALID), later=way)
+            if {VALID, RANGE} & set(found.labels) or (way is None and not joined):
                 return found
     return answered(release, Validity(status=SELECTION, note=ANY_QUESTION))
+
+
+def _not_chosen(first: Release, estimand: Estimand) -> tuple[Measurement, ...]:
+    """The tables of a release that were fixed before anybody looked at the data; none for a weighted question, and none
+    if its bins or codes were found in the data."""
+    plan = first.provenance.plan
+    if plan is None or estimand.weighting is not None or first.schema.declared is not first.schema:
+        return ()
+    if plan.adaptive:
+        return fixed_beforehand(first)
+    return first.measurements if validity_of(first).status == VALID else ()
 
 
 def _whatever_was_chosen(
@@ -243,7 +303,10 @@ def _whatever_was_chosen(
     for tables, choice in ways_around_choice(release, estimand, level):
         with suppress(UnsupportedError):  # the other tables may tell more
             answer = answered(tables, Validity(status=VALID), choice)
-            if {VALID, RANGE} & set(answer.labels):
+            # A weighted answer may be no better than model-based for what is assumed inside bins of the weight, which
+            # noisier tables only hide: they would look better because their interval is long.
+            assumed = estimand.weighting is not None and choice is None and MODEL in answer.labels
+            if assumed or {VALID, RANGE} & set(answer.labels):
                 return answer
     return None
 
@@ -262,7 +325,8 @@ def ways_around_choice(release: Release, estimand: Estimand, level: float) -> li
         half = z * sqrt(rows + noise_beside_sampling(tables, estimand, records))
         if choice is None or estimand.of_counts:  # a choice does not bias numbers of records
             return half
-        room = rows * choice.expected(estimand, records)
+        noise = noise_beside_sampling(tables, estimand, records)
+        room = choice.expected_room(estimand, records, noise=noise, rows=rows, level=level)
         return half + room if room <= MOST_ROOM * half else inf
 
     ways = ((without_selection, None), (measured_after_choosing, Choice(release=release)))
@@ -283,6 +347,13 @@ def _size(estimand: Estimand) -> int:
             "out, or merge levels."
         )
     return min(int(np.clip(WORK / work, LEAST_DRAWS, DRAWS_OF_REGRESSION)), few)
+
+
+def _fewer(size: int, evidence: Evidence | NoiseAware) -> int:
+    """The number of draws, or fewer where each takes long: many groups of which noise or a prior leaves much open."""
+    if isinstance(evidence, NoiseAware):
+        return size
+    return min(size, max(LEAST_DRAWS, int(MOST_NUMBERS // max(evidence.work, 1))))
 
 
 def _check_nothing_drawn(prior: float | None, draws: int | None) -> None:
@@ -345,23 +416,32 @@ def _from_draws(
     # The records themselves may be known exactly; the population is known no better than from the records.
     behind = float(evidence.records or counted)
     sampling = None if estimand.of_counts else spread_of_records(estimand, drawn, behind, rng)
+    factor = np.full(len(estimand.names), float(rows))  # of the sampling variance, beside that of independent rows
     if sampling is not None:
         judged.keep_width(sampling, level, estimand.bounds)
     if estimand.weighting is not None and sampling is not None:
-        sampling = sampling_error(estimand, drawn.shares.mean(axis=0), sampling)
-        _apply_design(judged, estimand, release, sampling)
-        judged.lower(goes_with_weights(estimand, drawn.shares.mean(axis=0), judged.spread), MODEL, GOES_WITH)
+        centre = drawn.shares.mean(axis=0)
+        sampling = sampling_error(estimand, centre, sampling)
+        factor = _apply_design(judged, estimand, release, centre, sampling)
     elif rows > 1 and sampling is not None:
         judged.several_rows(sampling, rows, estimand.bounds)
+    people = np.zeros(len(estimand.names)) if sampling is None else sampling * np.sqrt(factor)
     if choice is not None and not estimand.of_counts:  # a choice does not bias numbers of records
-        moved = choice.exaggerated(estimand, drawn.shares.mean(axis=0), behind)
-        judged.make_room(rows * moved, estimand.bounds)
+        room = choice.room(
+            estimand, drawn.shares.mean(axis=0), records=behind, sampling=people, spread=judged.spread, rows=rows,
+            level=level,
+        )  # fmt: skip
+        judged.make_room(room, estimand.bounds)
     parts: tuple[tuple[float, float], ...] = ()
     if later is not None:
-        shown = later.seen(estimand, drawn.shares.mean(axis=0), behind)
-        people = np.zeros(len(estimand.names)) if sampling is None else sampling * sqrt(rows)
-        parts = judged.allow_for_question(people * np.sqrt(shown), level, estimand.bounds)
-    judged.lower_all(release, estimand.question, allowed.status)
+        shares = drawn.shares.mean(axis=0)
+        if later.beside:
+            unseen = later.unseen(estimand, shares, behind, plain=bool((factor == 1).all()))
+            seen = judged.spread * np.sqrt(1 - unseen)
+        else:
+            seen = people * np.sqrt(later.seen(estimand, shares, behind))
+        parts = judged.allow_for_question(seen, level, estimand.bounds, together=bool(later.beside))
+    judged.lower_all(release, estimand.question, allowed.status, plain=estimand.weighting is None)
     information = _worth(estimand, evidence, drawn, judged, sampling)
     if estimand.of_counts:  # a number of people is known as well as their share is
         worths = _information(estimand.evaluate(drawn.shares), estimand.evaluate(drawn.again), evidence, drawn)
@@ -402,17 +482,25 @@ def _from_draws(
     )
 
 
-def _apply_design(judged: Judged, estimand: Estimand, release: Release, sampling: Floats) -> None:
-    """Weights inside bins, clusters and a finite population, in the interval; what is not known, in the label."""
-    assert estimand.weighting is not None  # noqa: S101 - the caller looked
-    rows = release.statement.unit.rows_per_unit
-    factor, untold = estimand.weighting.factor(release.schema, estimand.margin, rows)
+def _apply_design(judged: Judged, estimand: Estimand, release: Release, shares: Floats, sampling: Floats) -> Floats:
+    """Weights inside bins, strata, clusters and a finite population, in the interval; what is not known, in the label.
+
+    Returns by how much they multiply the sampling variance.
+    """
+    factor, untold = design_factor(estimand, release, shares, release.statement.unit.rows_per_unit)
     judged.multiply_sampling(sampling, factor, estimand.bounds)
+    judged.multiply_sampling(noise_inside(estimand, release, shares), 2.0, estimand.bounds)
     said, lowered = remarks(estimand, release.schema)
     judged.warnings += said
     for why in (untold, lowered):
         if why is not None:
             judged.lower(np.ones(len(judged.names), bool), MODEL, why)
+    moved, below, above = goes_with_weights(estimand, shares)
+    judged.lower(~(moved <= MOST_MOVED * judged.spread), MODEL, GOES_WITH)
+    judged.reach(below, above, estimand.bounds, ROUGH)
+    if estimand.weighting is not None and estimand.weighting.rough > MOST_ROUGH:
+        judged.lower(np.ones(len(judged.names), bool), MODEL, ROUGH)
+    return factor
 
 
 def _shaped(estimand: Estimand, evidence: Evidence | NoiseAware, values: Floats) -> Floats:

@@ -8,15 +8,17 @@ mostly a little shorter.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import isfinite, sqrt
 from typing import Any
 
+import numpy as np
+
 from understudy.core.schema import Schema
 from understudy.core.workload import quoted
 from understudy.errors import InputError, MissingExtraError, UnsupportedError, unknown_name
-from understudy.inference.chosen_tables import fixed_beforehand, joined, tables_after_choosing
+from understudy.inference.chosen_tables import Choice, fixed_beforehand, joined, tables_after_choosing
 from understudy.inference.evidence import (
     is_partial,
     is_plain,
@@ -33,7 +35,7 @@ from understudy.inference.validity import validity_of
 from understudy.release.kind import AnyRelease
 from understudy.release.table_release import Release, asked_table
 
-Z = 1.96
+Z, LEVEL = 1.96, 0.95
 SHOWN = 40
 Margin = tuple[str, ...]
 
@@ -234,7 +236,8 @@ def _label(release: Release, wanted: Margin, status: str) -> str:
 
 
 def _width(release: Release, wanted: Margin) -> float | None:
-    """Half the interval of the share of one cell of a table, with noise and the sampling of people."""
+    """Half the interval of the share of one cell of a table, with noise, the sampling of people, and room for the
+    choice of the table where only that makes an answer valid."""
     records = public_records(release)
     schema = release.schema
     share = 1 / max(_possible(schema, wanted), 2)
@@ -251,15 +254,39 @@ def _width(release: Release, wanted: Margin) -> float | None:
             noise += chance * (1 / max(rows, 1) + 1 / (whole + records)) * ((whole + records) / records) ** 2
         return Z * sqrt(noise / len(copies) ** 2 + chance / records)
     people = float(records) if records else estimated_records(release)
-    precision = 0.0
+    if people <= 0:
+        return None
     cells = _possible(schema, wanted)
-    for one in release.measurements:
-        variance = float(one.mechanism.variance)
-        if one.margin and set(wanted) <= set(one.margin) and variance > 0:
-            precision += cells / (variance * int(schema.allowed(one.margin).sum()))
-    noise = 1 / precision if precision else 0.0
-    found = Z * sqrt(noise / people**2 + chance / people) if people > 0 else float("inf")
-    return found if isfinite(found) else None
+    found = []
+    for tables, choice in _ways(release, wanted):
+        precision = 0.0
+        for one in tables.measurements:
+            variance = float(one.mechanism.variance)
+            if one.margin and set(wanted) <= set(one.margin) and variance > 0:
+                precision += cells / (variance * int(schema.allowed(one.margin).sum()))
+        noise = 1 / precision if precision else 0.0
+        sampling, spread = sqrt(chance / people), sqrt(noise / people**2 + chance / people)
+        room = 0.0
+        if choice is not None and not choice.none_needed(wanted):
+            most = choice.for_any_choice(np.array([sampling]), np.array([spread]), LEVEL, of_shares=True)
+            room = float(most[0])
+        found.append(Z * spread + room)
+    return min(found) if isfinite(min(found)) else None
+
+
+def _ways(release: Release, wanted: Margin) -> list[tuple[Release, Choice | None]]:
+    """The tables that an answer may come from; with a choice if its interval has to make room for that."""
+    first = as_first_made(release)
+    if validity_of(release).status != SELECTION or tables_that_joined(release, wanted):
+        return [(release, None)]
+    found: list[tuple[Release, Choice | None]] = []
+    fixed = tuple(one for one in fixed_beforehand(release) if set(wanted) <= set(one.margin))
+    if fixed:
+        found.append((replace(release, measurements=fixed), None))
+    later = tables_after_choosing(first, wanted)
+    if later is not None:
+        found.append((later, Choice(release=first)))
+    return found or [(release, None)]
 
 
 def _possible(schema: Schema, margin: tuple[str, ...]) -> int:

@@ -144,7 +144,7 @@ def by_rule(
     if estimand.weighting is not None:
         status = MODEL
         warnings.append("a combining rule does not know the sampling design; it takes weighted rows as independent")
-    if unproved(estimand.question):
+    if unproved(estimand.question, plain=False):
         status = MODEL
         warnings.append(NOT_SHOWN)
     if release.statement.unit.rows_per_unit > 1:

@@ -1,10 +1,11 @@
 """The bias that a choice of tables can cause, and intervals that cover whatever was chosen.
 
-``one_look`` and ``mst`` choose by noisy looks and measure afterwards, with fresh noise. So a choice can bias only
-the sample of people. The noise of the looks bounds by how much: the log probability of a choice rises by at most a
-known amount for each person that moves. So the choice moves the sampling error of an answer by at most a known number
-of its standard deviations. An interval that is longer by that much at both ends covers as stated, for every choice
-that is not rarer than ``RARE``. See docs/theory/selection.md.
+``one_look`` and ``mst`` choose by noisy looks and measure afterwards, with fresh noise; ``aim`` chooses and measures in
+turn, and the noise of the first table that holds a question is fresh. So a choice can bias only the sample of people.
+Two facts bound by how much. Whatever was looked at, and however sharply: a choice of probability ``RARE`` cannot be
+worse than one that depends on the sampling error itself. And the noise of the looks limits how fast the probability of
+a choice rises with that error. An interval that is longer by the smaller of both covers as stated, for every choice
+that is not rarer. See docs/theory/selection.md.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import inf, log, sqrt
+from math import comb, inf, log, sqrt
+from statistics import NormalDist
 
 import numpy as np
 
 from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.inference.estimands import Estimand
+from understudy.inference.joined_tables import half_width
 from understudy.inference.noise_aware import influence, is_share
 from understudy.models.effects import names_in
 from understudy.privacy.promise.event import Event, GaussianNoise, GeometricNoise, GumbelMax, NoisyMax
@@ -82,29 +85,46 @@ Margin = tuple[str, ...]
 
 
 def measured_after_choosing(release: Release, estimand: Estimand) -> Release | None:
-    """The release with only the tables measured after all choices, if they hold a question; else None.
-
-    A method that chooses and measures in turn has no such tables: the noise of one table influences the
-    choice of the next.
-    """
+    """The release with only tables whose noise no choice depends on, if they hold a question; else None."""
     return tables_after_choosing(release, estimand.margin)
 
 
 def tables_after_choosing(release: Release, wanted: tuple[str, ...]) -> Release | None:
-    """The same for a question about some attributes."""
+    """The same for a question about some attributes.
+
+    Where all choices come first, these are all tables measured after the last one. Where a method chooses and measures
+    in turn, the noise of one table influences the choice of the next. There it is the first table that holds the whole
+    question: that it is measured at all was decided before its noise was drawn.
+    """
     plan = release.provenance.plan
-    if plan is None or not plan.adaptive or plan.options.get("refine") or plan.options.get("strata"):
+    if plan is None or plan.options.get("refine") or not _way_of_choosing(release):
         return None
-    if not getattr(synthesizers[plan.method], "chooses_first", False):
-        return None
-    if any(one.label.startswith(AGAIN) for one in release.measurements):
-        return None
-    early = {id(one) for one in fixed_beforehand(release)}
-    later = tuple(one for one in release.measurements if id(one) not in early and one.margin)
+    later = _chosen(release)
+    if _way_of_choosing(release) == IN_TURN:
+        later = tuple(one for one in later if set(wanted) <= set(one.margin))[:1]
+    elif any(one.label.startswith(AGAIN) for one in later):  # a second look depends on what was measured before it
+        later = tuple(one for one in later if one.label.startswith(AGAIN))
     names = {name for one in later for name in one.margin}
     if not set(wanted) <= names or not joined([one.margin for one in later], wanted):
         return None
     return replace(release, measurements=later)
+
+
+FIRST, IN_TURN = "first", "in turn"
+
+
+def _way_of_choosing(release: Release) -> str:
+    """Whether a method makes all its choices first, or chooses and measures in turn; empty if it does neither."""
+    plan = release.provenance.plan
+    if plan is None or not plan.adaptive or plan.method not in synthesizers:
+        return ""
+    return str(getattr(synthesizers[plan.method], "chooses", ""))
+
+
+def _chosen(release: Release) -> tuple[Measurement, ...]:
+    """The tables that were not fixed beforehand, in the order in which they were measured."""
+    early = {id(one) for one in fixed_beforehand(release)}
+    return tuple(one for one in release.measurements if id(one) not in early and one.margin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,10 +133,55 @@ class Choice:
 
     release: Release
 
+    def room(
+        self, estimand: Estimand, shares: Floats, *, records: float, sampling: Floats, spread: Floats, rows: int,
+        level: float,
+    ) -> Floats:  # fmt: skip
+        """By how much each interval has to reach further at both ends, so that it covers given the choice.
+
+        ``spread``: the standard error of each quantity, and ``sampling`` the part of it that is due to the sampling of
+        people, with ``rows`` rows of one unit that may all be alike.
+        """
+        if self.none_needed(estimand.margin):
+            return np.zeros(len(estimand.names))
+        moved = np.asarray(rows * self.exaggerated(estimand, shares, records))
+        return np.minimum(moved, self.for_any_choice(sampling, spread, level, of_shares=_of_shares(estimand)))
+
+    def none_needed(self, wanted: Margin) -> bool:
+        """Whether the tables of a question are measured whatever is chosen."""
+        return len(wanted) == 1 and self.measures_every_attribute
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the noise of one table influences the choice of the next."""
+        return _way_of_choosing(self.release) == IN_TURN
+
+    @property
+    def questions(self) -> float:
+        """The room is for the choice of one in so many tables: one in 20, or fewer of more if fewer were chosen."""
+        names = self.release.schema.names
+        held = {pair for one in _chosen(self.release) for pair in combinations(sorted(one.margin), 2)}
+        return max(1 / RARE, comb(len(names), 2) / max(len(held), 1))
+
+    def for_any_choice(self, sampling: Floats, spread: Floats, level: float, *, of_shares: bool) -> Floats:
+        """The room that is enough whatever was looked at: the worst rule chooses a table if the sampling error of the
+        question is among its largest."""
+        normal, questions = NormalDist(), self.questions
+        spread = np.where(np.isfinite(spread), spread, sampling)
+        seen = np.minimum(sampling, spread)
+        own = np.sqrt(spread**2 - seen**2)
+        room = half_width(own, seen, level, questions) - normal.inv_cdf((1 + level) / 2) * spread
+        if of_shares:  # near 0 and 1 all of the error is at one end, and the worst rule looks at that end only
+            room = np.maximum(room, half_width(own, seen, level, questions / 2) - normal.inv_cdf(level) * spread)
+        return np.maximum(room, 0.0)
+
     def exaggerated(self, estimand: Estimand, shares: Floats, records: float) -> Floats:
-        """The most by which the choice can have moved each quantity, through the sample of people."""
-        if len(estimand.margin) == 1 and self.measures_every_attribute:
-            return np.zeros(len(estimand.names))  # measured whatever was chosen
+        """The most by which the choice can have moved each quantity, by the noise of the looks; infinite where that
+        is not known."""
+        if self.none_needed(estimand.margin):
+            return np.zeros(len(estimand.names))
+        if not self.bounded_by_looks:
+            return np.full(len(estimand.names), inf)
         slopes = influence(estimand, shares)
         centred = slopes - shares @ slopes
         spread = np.sqrt(shares @ centred**2)
@@ -124,13 +189,36 @@ class Choice:
         moved = sum((_steepest(event, pulls) * repeats for event, repeats in self.looks()), np.zeros(len(spread)))
         return np.asarray(np.sqrt(moved) * spread / sqrt(max(records, 1.0)))
 
+    def expected_room(self, estimand: Estimand, records: float, *, noise: float, rows: int, level: float) -> float:
+        """The room in standard deviations of sampling, from public facts alone; ``noise``: the variance of the noise
+        beside that of sampling."""
+        moved = rows * self.expected(estimand, records)
+        seen, spread = np.array([sqrt(rows)]), np.array([sqrt(rows + noise)])
+        if self.none_needed(estimand.margin) or not np.isfinite(spread).all():
+            return moved
+        return min(moved, float(self.for_any_choice(seen, spread, level, of_shares=_of_shares(estimand))[0]))
+
+    @property
+    def bounded_by_looks(self) -> bool:
+        """Whether the looks are all that the choice depends on, and each is of pairs alone."""
+        plan = self.release.provenance.plan
+        again = any(one.label.startswith(AGAIN) for one in self.release.measurements)
+        return (
+            plan is not None
+            and _way_of_choosing(self.release) == FIRST
+            and not plan.options.get("strata")
+            and not again
+        )
+
     def expected(self, estimand: Estimand, records: float) -> float:
         """The same in standard deviations of sampling, from public facts alone: all cells are taken as equally likely.
 
         For an answer with several quantities it is the median. Infinite if a quantity has no slope at that point.
         """
-        if len(estimand.margin) == 1 and self.measures_every_attribute:
+        if self.none_needed(estimand.margin):
             return 0.0
+        if not self.bounded_by_looks:
+            return inf
         schema = self.release.schema
         allowed = schema.allowed(estimand.margin).reshape(-1)
         cells = allowed / allowed.sum()
@@ -186,6 +274,10 @@ class Choice:
                     sums = np.bincount(at, weights=own[:, output], minlength=1)
                     found[place, output] = min(np.abs(sums).sum() / count, most[output])
         return np.asarray(found * sqrt(records))
+
+
+def _of_shares(estimand: Estimand) -> bool:
+    return estimand.bounds == (0.0, 1.0)
 
 
 def noise_beside_sampling(release: Release, estimand: Estimand, records: float) -> float:

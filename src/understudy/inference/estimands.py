@@ -19,6 +19,7 @@ from understudy.core.bins import Bins, bins_of
 from understudy.core.questions import NUMBERS, POVERTY, Atom, Question
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
+from understudy.inference.inside_bins import TINY, Function, gini_of, middles_and_reach, root_of, turned, variance_of
 from understudy.inference.regression import Model, make_model, varies_in_bins
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ LARGEST_GRID = 4_000_000
 LARGEST_TABLE = 5000
 RISING = ("", "log", "sqrt")  # functions of an outcome that rise, so that they are largest at the end of a bin
 OUTSIDE, EXCLUDED, FIRST = 0, 1, 2  # groups every atom has: not in the subgroup; missing; then its own
-TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,9 +64,7 @@ class Estimand:
     groups: int
     names: tuple[str, ...]
     parts: tuple[Part, ...]
-    members: tuple[
-        Floats, ...
-    ]  # for each part: (groups, its own groups), zero or one; of a weighted question the score
+    members: tuple[Floats, ...]  # of each part: (groups, its own groups), zero or one; of a weighted question scores
     weighting: Weighting | None = None  # of a question about the population that a weighted sample stands for
 
     @property
@@ -108,8 +106,7 @@ class Estimand:
 
     def evaluate(self, values: Floats) -> Floats:
         """The quantity for each row of shares (or counts) of the merged groups."""
-        results = [part.evaluate(values @ member) for part, member in zip(self.parts, self.members, strict=True)]
-        return self._joined(results)
+        return self._joined([part.evaluate(values @ one) for part, one in zip(self.parts, self.members, strict=True)])
 
     def _joined(self, results: list[Floats]) -> Floats:
         if len(results) == 1:
@@ -238,7 +235,7 @@ def _number(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
     attribute = schema[name]
     bins = bins_of(attribute)
     groups = np.where(codes[name] < attribute.bins, FIRST + codes[name], EXCLUDED)
-    value, lowest, highest = _functional(atom, bins)
+    value, lowest, highest = functional(atom, bins)
     losses = (f"'{name}' is a date, counted in days since 1970-01-01",) if attribute.kind == "date" else ()
     spread_out = bool((bins.last > bins.low).any())
     # The range of a poverty rate would be that of whole bins around its line: it is stated with the density instead.
@@ -266,7 +263,7 @@ def _number(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
     )
 
 
-def _functional(atom: Atom, bins: Bins) -> tuple[Evaluate, Evaluate, Evaluate]:
+def functional(atom: Atom, bins: Bins) -> tuple[Evaluate, Evaluate, Evaluate]:
     """The value of a quantity of a number, and the least and the most it can be inside bins."""
 
     def summed(points: Floats) -> Evaluate:
@@ -307,7 +304,7 @@ def _functional(atom: Atom, bins: Bins) -> tuple[Evaluate, Evaluate, Evaluate]:
 
 
 def _correlation(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
-    """Pearson's correlation; inside bins both numbers have their public densities and are independent."""
+    """Pearson's correlation; its estimate takes both numbers as independent inside bins, with public densities."""
     bins = [bins_of(schema[name]) for name in atom.names]
     sizes = [len(one.low) for one in bins]
     for name, one in zip(atom.names, bins, strict=True):
@@ -319,21 +316,33 @@ def _correlation(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part
     xx, yy = np.meshgrid(bins[0].means(np.square), bins[1].means(np.square), indexing="ij")
     moments = np.stack([one.ravel() for one in (x, y, xx, yy, x * y)], axis=1)
 
-    def correlation(values: Floats) -> Floats:
+    def moments_of(values: Floats, of: Floats) -> list[Floats]:
         inside = values[:, FIRST:]
         total = inside.sum(axis=1, keepdims=True)
-        mx, my, sx, sy, both = (inside @ moments / np.where(np.abs(total) > TINY, total, TINY)).T
+        return list((inside @ of / np.where(np.abs(total) > TINY, total, TINY)).T)
+
+    def correlation(values: Floats) -> Floats:
+        mx, my, sx, sy, both = moments_of(values, moments)
         spread = np.sqrt(np.maximum(sx - mx**2, TINY) * np.maximum(sy - my**2, TINY))
         return np.asarray(((both - mx * my) / spread)[:, None])
 
-    assumed = tuple(one.name for one in bins if not one.of_one_value)
+    def end(sign: float) -> Evaluate:
+        return lambda values: turned(moments_of(values, ends), sign)
+
+    wide = tuple(one.name for one in bins if not one.of_one_value)
+    ends = middles_and_reach(bins)
     return Part(
         groups=np.where(usable, FIRST + flat, EXCLUDED),
         count=FIRST + sizes[0] * sizes[1],
         names=("correlation",),
         evaluate=correlation,
-        assumed=assumed,
-        losses=tuple(f"'{name}' is known by its bins, with the public density inside them" for name in assumed),
+        lowest=end(1.0) if wide else None,
+        highest=end(-1.0) if wide else None,
+        losses=tuple(
+            f"'{name}' is known by its bins; the interval holds every place inside them, and the estimate takes the "
+            "public density"
+            for name in wide
+        ),
     )
 
 
@@ -343,14 +352,6 @@ def _in_groups(part: Part, atom: Atom, schema: Schema, codes: dict[str, Integers
     own = part.count - FIRST
     groups = np.where(part.groups >= FIRST, part.groups + own * cell, part.groups)
 
-    def repeated(function: Evaluate) -> Evaluate:
-        def evaluate(values: Floats) -> Floats:
-            inside = values[:, FIRST:].reshape(-1, own)
-            found = function(np.column_stack([np.zeros((len(inside), FIRST)), inside]))
-            return np.asarray(found.reshape(len(values), len(names)))
-
-        return evaluate
-
     return replace(
         part,
         groups=groups,
@@ -358,10 +359,21 @@ def _in_groups(part: Part, atom: Atom, schema: Schema, codes: dict[str, Integers
         names=names,
         cells=len(names),
         axes=_axes(atom.by, schema),
-        evaluate=repeated(part.evaluate),
-        lowest=None if part.lowest is None else repeated(part.lowest),
-        highest=None if part.highest is None else repeated(part.highest),
+        evaluate=repeated(part.evaluate, own),
+        lowest=None if part.lowest is None else repeated(part.lowest, own),
+        highest=None if part.highest is None else repeated(part.highest, own),
     )
+
+
+def repeated(function: Evaluate, own: int) -> Evaluate:
+    """A quantity of ``own`` groups, in each of several sets of so many groups that stand beside each other."""
+
+    def evaluate(values: Floats) -> Floats:
+        inside = values[:, FIRST:].reshape(-1, own)
+        found = function(np.column_stack([np.zeros((len(inside), FIRST)), inside]))
+        return np.asarray(found.reshape(len(values), -1))
+
+    return evaluate
 
 
 def _axes(names: tuple[str, ...], schema: Schema) -> Axes:
@@ -488,113 +500,3 @@ def _regression(
         assumed=() if lowest is not None else tuple(sorted(numeric & varying)),
         model=model,
     )
-
-
-# Numbers known only by their bins: the variance, the Gini coefficient, and their largest and smallest possible
-# values.
-#
-# Each function takes the shares (or numbers) of people in every bin, one row for each draw. The value uses the public
-# density inside bins. ``lowest`` and ``highest`` are bounds over every way in which people can lie inside their bins;
-# both are attained. Proofs: docs/theory/noise-aware.md.
-
-
-Function = Callable[[Floats], Floats]  # (S, bins): (S,)
-STEPS = 60  # of a search that keeps a half, or two thirds, of an interval
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Functional:
-    """A quantity of a number with its bounds inside bins."""
-
-    value: Function
-    lowest: Function
-    highest: Function
-
-
-def _shares(inside: Floats) -> Floats:
-    inside = np.maximum(inside, 0)  # noisy values may be negative, numbers of people may not
-    return np.asarray(inside / np.maximum(inside.sum(axis=1, keepdims=True), TINY))
-
-
-def variance_of(bins: Bins) -> Functional:
-    """The variance. Its largest value is min over c of E max((low - c)^2, (last - c)^2), by the minimax theorem: the
-    variance is the minimum over c of E (x - c)^2, which is linear in where people lie and convex in c. At its smallest
-    value every x is as near to c as its bin allows."""
-    first, second = bins.means(), bins.means(np.square)
-    low, last = bins.low, bins.last
-
-    def value(inside: Floats) -> Floats:
-        total = np.where(np.abs(inside.sum(axis=1)) > TINY, inside.sum(axis=1), TINY)
-        return np.asarray(np.maximum(inside @ second / total - (inside @ first / total) ** 2, 0.0))
-
-    def farthest(inside: Floats) -> Floats:
-        return _least(_shares(inside), lambda c: np.maximum((low - c) ** 2, (last - c) ** 2), bins)
-
-    def nearest(inside: Floats) -> Floats:
-        return _least(_shares(inside), lambda c: np.maximum(np.maximum(low - c, c - last), 0.0) ** 2, bins)
-
-    return Functional(value=value, lowest=nearest, highest=farthest)
-
-
-def _least(shares: Floats, distance: Callable[[Floats], Floats], bins: Bins) -> Floats:
-    """The minimum over c of a convex mean distance for each row, by ternary search."""
-    low, high = (np.full(len(shares), end) for end in bins.bounds)
-
-    def at(c: Floats) -> Floats:
-        return np.asarray((shares * distance(c[:, None])).sum(axis=1))
-
-    for _ in range(2 * STEPS):
-        one, two = low + (high - low) / 3, high - (high - low) / 3
-        left = at(one) <= at(two)
-        low, high = np.where(left, low, one), np.where(left, two, high)
-    return at((low + high) / 2)
-
-
-def root_of(one: Functional) -> Functional:
-    """The square root of a quantity; of the variance it is the standard deviation."""
-
-    def rooted(function: Function) -> Function:
-        return lambda inside: np.asarray(np.sqrt(np.maximum(function(inside), 0.0)))
-
-    return Functional(value=rooted(one.value), lowest=rooted(one.lowest), highest=rooted(one.highest))
-
-
-def gini_of(bins: Bins) -> Functional:
-    """The Gini coefficient of a number that cannot be negative.
-
-    It is at least g where the integral of 2 (1 - F)(F - g) over all values reaches 2 g times the least value. Inside a
-    bin F is any rising function between its ends; the integrand is concave in F, so it is largest at a constant F as
-    near to (1 + g) / 2 as possible, and least at one of its ends. Both are attained by people at the ends of bins.
-    """
-    points = [bins.nodes(number) for number in range(len(bins.low))]
-    means = bins.means()
-    inner = np.array([float(np.abs(x[:, None] - x) @ w @ w) for x, w in points])
-    between = np.abs(means[:, None] - means)
-    np.fill_diagonal(between, inner)
-    width, gap = bins.last - bins.low, np.append(bins.low[1:] - bins.last[:-1], 0.0)
-
-    def value(inside: Floats) -> Floats:
-        total = np.where(np.abs(inside.sum(axis=1)) > TINY, inside.sum(axis=1), TINY)
-        away = np.einsum("si,ij,sj->s", inside, between, inside) / total
-        return np.asarray(away / (2 * np.maximum(inside @ means, TINY)))
-
-    def end(inside: Floats, *, most: bool) -> Floats:
-        shares = _shares(inside)
-        above = np.cumsum(shares, axis=1)
-        below = above - shares
-        low, high = np.zeros(len(shares)), np.ones(len(shares))
-        for _ in range(STEPS):
-            g = ((low + high) / 2)[:, None]
-
-            def height(f: Floats, g: Floats = g) -> Floats:
-                return np.asarray(2 * (1 - f) * (f - g))
-
-            if most:
-                inside_bins = height(np.clip((1 + g) / 2, below, above))
-            else:
-                inside_bins = np.minimum(height(below), height(above))
-            reached = (inside_bins * width + height(above) * gap).sum(axis=1) >= 2 * g[:, 0] * bins.low[0]
-            low, high = np.where(reached, g[:, 0], low), np.where(reached, high, g[:, 0])
-        return low if not most else high
-
-    return Functional(value=value, lowest=lambda v: end(v, most=False), highest=lambda v: end(v, most=True))

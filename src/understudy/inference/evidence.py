@@ -68,6 +68,11 @@ class Evidence:
     warnings: tuple[str, ...] = ()
     raw: Raw | None = None  # the same without any prior, where that is known
 
+    @property
+    def work(self) -> int:
+        """How many numbers one draw of all groups takes at most."""
+        return sum(max(one.work for one in stratum.posteriors) for stratum in self.strata)
+
     def draws(self, size: int, rng: np.random.Generator) -> Drawn:
         counts = np.zeros((size, self.groups), np.int64)
         parts = []
@@ -184,7 +189,7 @@ def _from_draws(release: Release, estimand: Estimand, prior: float | None) -> Ev
     stratified = len(draws[0]["mechanisms"]) > 1
     margin = schema.margin({*estimand.margin, *(fixed if stratified else ())})
     possible = possible_cells(schema, margin)
-    labels = _widened(estimand, schema, margin)
+    labels = widened(estimand, schema, margin)
     tables = np.stack([release.coded(copy).counts(margin).reshape(-1) for copy in range(1, release.copies + 1)])
     method = f"exact posterior of {release.copies} Dirichlet draw(s)"
     strata_of = np.zeros(len(labels), np.int64) if not stratified else _strata(schema, margin, fixed)
@@ -264,7 +269,7 @@ def _placed(values: Floats, places: Integers, groups: int) -> Floats:
     return found
 
 
-def _widened(estimand: Estimand, schema: Schema, margin: tuple[str, ...]) -> Integers:
+def widened(estimand: Estimand, schema: Schema, margin: tuple[str, ...]) -> Integers:
     """The group of every cell of a margin that holds the margin of the question."""
     return _spread(estimand.labels, schema, estimand.margin, margin)
 
@@ -316,6 +321,11 @@ def _from_measurements(release: Release, estimand: Estimand, prior: float | None
             f"this release measured no table with all of {', '.join(estimand.margin)} in it, so how they go together "
             f"is an assumption of its model and not evidence. Measured: {listed(margins)}. "
             f"{nearest_question(margins, estimand.margin)}{merged_note(release, wanted)}"
+        )
+    if not all(getattr(one.mechanism, "additive", True) for one in usable):
+        raise UnsupportedError(
+            "this release was made by the exponential mechanism on counts, whose error depends on the count; no "
+            "interval is computed from it. A release with the usual noise can be used."
         )
     records = public_records(release)
     if records is None and release.statement.unit.public_total:
@@ -429,7 +439,7 @@ def _collapse(schema: Schema, measurement: Measurement, estimand: Estimand) -> _
     """Noisy counts added up over the cells of each group, and the number of noise terms in each sum."""
     margin = measurement.margin
     allowed = schema.allowed(margin).reshape(-1)
-    labels = _widened(estimand, schema, margin)[allowed]
+    labels = widened(estimand, schema, margin)[allowed]
     groups, place = np.unique(labels, return_inverse=True)
     if measurement.cells == "first":
         values = np.array([int(measurement.values), 0])

@@ -57,6 +57,11 @@ class TablePosterior:
         weights[x] = law
         return weights
 
+    @property
+    def work(self) -> int:
+        """How many numbers one draw of the table takes at most."""
+        return self.latent.work
+
     def draws(self, size: int, rng: np.random.Generator) -> Integers:
         """Independent draws of the whole table, one per row."""
         return self.latent.draws(size, rng)

@@ -1,10 +1,11 @@
 """Answers from tables that joined a release after everybody could see it.
 
 Somebody saw the release, chose a question, and had its table measured. The noise of that table is fresh. The noise of
-the release is not: a question that stood out there starts from an exaggerated value, and an answer from all tables
-keeps part of it. So such a table answers by itself. What it shares with the release is the sample of people, and the
-release shows that sample with noise. The interval is longer by what a choice among ``QUESTIONS`` can gain from this.
-See docs/theory/validation.md.
+the release is not, and neither is the sample of people: a question that stood out there starts from an exaggerated
+value. So the error of an answer has two parts: one that nobody could see, and one that is a function of what was seen.
+The interval is longer by what a choice among ``QUESTIONS`` can gain from the second part. This holds for the fresh
+table by itself, and for the fresh table put together with tables that were fixed beforehand (``beside``), where more
+was seen and less noise is left. See docs/theory/validation.md.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from scipy.special import ndtr, ndtri
 from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.inference.estimands import Estimand
+from understudy.inference.evidence import public_records
 from understudy.inference.noise_aware import influence
 from understudy.release.table_release import Release
 
@@ -28,8 +30,11 @@ NODES = 400  # of an average over what was seen
 HALVINGS = 60
 SHARES = 21  # values tried for the part of an error that was seen
 MOST_SEEN = 1200  # numbers of the tables seen before; beyond, all of the sample counts as seen
-APART, NEWEST, TOGETHER = "apart", "newest", "together"
-USES = (APART, NEWEST, TOGETHER)
+MOST_CELLS = 600  # of a question whose fresh table is put together with earlier ones
+TOTAL, RESOLVED, TINY = 1e4, 1e-12, 1e-12  # the weight of a public total; what counts as 0
+LONGER = 0.2  # of the part of the noise that goes when tables are put together: so much longer an interval may be
+APART, CONFIRMED, NEWEST, TOGETHER = "apart", "confirmed", "newest", "together"
+USES = (APART, CONFIRMED, NEWEST, TOGETHER)
 ANY_QUESTION = (
     "this uses tables that were measured after others could be seen; it holds only if the question was fixed before "
     "anybody looked at the release"
@@ -60,11 +65,62 @@ class Joined:
     release: Release
     fresh: Measurement
     earlier: tuple[Measurement, ...]
+    beside: tuple[Measurement, ...] = ()  # of the earlier ones: those that the fresh table is put together with
 
     @property
     def tables(self) -> Release:
-        """The release with the fresh table alone."""
+        """The release with the fresh table alone, or with those that it is put together with."""
+        if self.beside:
+            return replace(self.release, measurements=(*self.beside, self.fresh))
         return replace(self.release, measurements=(self.fresh,), provenance=replace(self.release.provenance, added=()))
+
+    def put_together(self, fixed: Sequence[Measurement], wanted: tuple[str, ...]) -> Joined | None:
+        """The fresh table with those that were fixed beforehand, and with those that joined before it.
+
+        None if none of them holds all attributes of a question, or if they are too many to say what they show.
+        """
+        later = joined_labels(self.release)
+        beside = tuple(one for one in self.earlier if one in fixed or one.label in later)
+        if not any(set(wanted) <= set(one.margin) for one in beside):
+            return None
+        return replace(self, beside=beside) if self.release.schema.cells(wanted) <= MOST_CELLS else None
+
+    def unseen(self, estimand: Estimand, shares: Floats, records: float, *, plain: bool) -> Floats:
+        """The part of each error's variance that nobody could see, between 0 and 1, of an answer from ``tables``.
+
+        For large samples the answer is the least-squares one. Its error is the sampling error and the noise of each
+        table, times a weight; of the fresh table all noise is unseen. What was seen of the rest is its regression on
+        all earlier tables. ``plain``: rows are independent; otherwise all of the sample counts as seen.
+        """
+        with np.errstate(all="ignore"):
+            slopes = influence(estimand, shares)
+        if not estimand.of_counts:
+            slopes = slopes - shares @ slopes
+        if not np.isfinite(slopes).all():
+            return np.zeros(len(estimand.names))
+        goal = slopes[estimand.labels] / max(records, 1.0)
+        beside, fresh = (
+            _numbers(_shown(self.release, some, estimand, grouped=False)) for some in (self.beside, (self.fresh,))
+        )
+        known = np.concatenate([1 / beside[1], 1 / fresh[1]])
+        columns = np.column_stack([beside[0], fresh[0]])
+        information = (columns * known) @ columns.T
+        if public_records(self.release) is not None:  # the sum of all numbers is known
+            information += TOTAL * known.max()
+        solved = np.linalg.pinv(information, rcond=RESOLVED, hermitian=True) @ goal
+        noise = np.einsum("cq,cq->q", goal, solved)
+        weights = (fresh[0].T @ solved) / fresh[1][:, None]
+        own = np.einsum("mq,mq->q", weights**2, np.broadcast_to(fresh[1][:, None], weights.shape))
+        whole = noise
+        if not estimand.of_counts:
+            chance = _chance(estimand, shares)
+            shown = _numbers(_shown(self.release, self.earlier, estimand, grouped=False))
+            whole = whole + _varies(goal, chance, records)
+            if plain and shown[0].shape[1] <= MOST_SEEN:
+                own = own + _left(fresh[0] @ weights, shown, chance, records)
+        with np.errstate(all="ignore"):
+            part = own / whole
+        return np.where(np.isfinite(part), np.clip(part, 0.0, 1.0), 0.0)
 
     def seen(self, estimand: Estimand, shares: Floats, records: float) -> Floats:
         """How much of the variance of each quantity's sampling error the earlier tables show, between 0 and 1.
@@ -78,50 +134,100 @@ class Joined:
         with np.errstate(all="ignore"):
             slopes = influence(estimand, shares)
         scores = (slopes - shares @ slopes)[estimand.labels]
-        cells = np.bincount(estimand.labels, minlength=estimand.groups)
-        chance = shares[estimand.labels] / cells[estimand.labels]
+        chance = _chance(estimand, shares)
         shown = _shown(self.release, self.earlier, estimand)
         if not shown:
             return np.zeros(len(estimand.names))
         size = sum(int(places.max()) + 1 for places, _ in shown)
         if size > MOST_SEEN or not np.isfinite(scores).all():
             return everything
-        columns = np.column_stack([np.eye(int(places.max()) + 1)[places] for places, _ in shown])
-        noise = np.concatenate([variances for _, variances in shown]) / max(records, 1.0)
-        means = chance @ columns
-        spread = columns.T @ (chance[:, None] * columns) - np.outer(means, means) + np.diag(noise)
-        together = columns.T @ (chance[:, None] * scores)
-        whole = chance @ scores**2
+        whole = _varies(scores, chance, max(records, 1.0))
         with np.errstate(all="ignore"):
-            part = np.einsum("sq,sq->q", together, np.linalg.pinv(spread, hermitian=True) @ together) / whole
+            part = 1 - _left(scores, _numbers(shown), chance, max(records, 1.0)) / whole
         return np.where(np.isfinite(part), np.clip(part, 0.0, 1.0), 1.0)
 
-    def expected(self, estimand: Estimand, level: float, noise: Callable[[Release], float]) -> float:
+    def weight(self, estimand: Estimand, noise: Callable[[Sequence[Measurement]], float]) -> float:
+        """The weight of the fresh table by least squares, from public facts. The noise of all tables together is so
+        many times that of the fresh one."""
+        before = sum(1 / max(noise((one,)), TINY) for one in self.beside if set(estimand.margin) <= set(one.margin))
+        return 1 / (1 + noise((self.fresh,)) * before)
+
+    def expected(self, estimand: Estimand, level: float, noise: Callable[[Sequence[Measurement]], float]) -> float:
         """Half an interval in standard errors of sampling, from public facts: all cells are taken as equally likely.
 
         ``noise``: the variance of the noise of some tables, in sampling variances.
         """
-        seen = 1 / (1 + noise(replace(self.release, measurements=self.earlier))) if self.earlier else 0.0
-        if estimand.of_counts:
-            seen = 0.0
-        own = sqrt(max(1 + noise(self.tables) - seen, 0.0))
-        return float(half_width(np.array([own]), np.array([sqrt(seen)]), level)[0])
+        people = 0.0 if estimand.of_counts else 1.0
+        seen = people / (1 + noise(self.earlier)) if self.earlier else 0.0
+        fresh, weight = noise((self.fresh,)), self.weight(estimand, noise)
+        own = weight**2 * (fresh + people - seen)
+        left = people + weight * fresh - own
+        return float(half_width(np.array([sqrt(max(own, 0.0))]), np.array([sqrt(max(left, 0.0))]), level)[0])
 
 
-def _shown(release: Release, earlier: Sequence[Measurement], estimand: Estimand) -> list[tuple[np.ndarray, Floats]]:
+def ways_to_confirm(
+    one: Joined, fixed: Sequence[Measurement], estimand: Estimand, level: float, noise: Callable[..., float]
+) -> list[tuple[float, Joined]]:
+    """A table that joined, alone and put together with earlier ones, with what half an interval is expected to be.
+
+    Put together is the first choice unless alone is much narrower: less of its error is noise, whatever was chosen.
+    How much longer its interval may be grows with the noise that goes; a tenth where half of it does.
+    """
+    alone = (one.expected(estimand, level, noise), one)
+    both = one.put_together(fixed, estimand.margin)
+    if both is None:
+        return [alone]
+    together = (both.expected(estimand, level, noise), both)
+    longer = 1 + LONGER * (1 - both.weight(estimand, noise))
+    return [together, alone] if together[0] <= longer * alone[0] else [alone, together]
+
+
+Shown = tuple[np.ndarray, Floats]  # the cells that each number counts, and the variance of the noise of each
+
+
+def _numbers(shown: Sequence[Shown]) -> Shown:
+    """What tables say, as one matrix of cells by numbers, and the noise variance of each number."""
+    columns = np.column_stack([np.eye(int(places.max()) + 1)[places] for places, _ in shown])
+    return columns, np.concatenate([variances for _, variances in shown])
+
+
+def _chance(estimand: Estimand, shares: Floats) -> Floats:
+    """The share of each cell of a question, alike inside a group."""
+    cells = np.bincount(estimand.labels, minlength=estimand.groups)
+    return np.asarray(shares[estimand.labels] / cells[estimand.labels])
+
+
+def _varies(slopes: Floats, chance: Floats, records: float) -> Floats:
+    """The sampling variance of sums of numbers of people, each times a slope."""
+    return np.asarray(records * (chance @ slopes**2 - (chance @ slopes) ** 2))
+
+
+def _left(slopes: Floats, shown: Shown, chance: Floats, records: float) -> Floats:
+    """What is left of the same variance for those who have seen noisy numbers of people."""
+    columns, noise = shown
+    means = chance @ columns
+    spread = records * (columns.T @ (chance[:, None] * columns) - np.outer(means, means)) + np.diag(noise)
+    across = records * (columns.T @ (chance[:, None] * slopes) - np.outer(means, chance @ slopes))
+    known = np.einsum("sq,sq->q", across, np.linalg.pinv(spread, hermitian=True) @ across)
+    return np.asarray(np.maximum(_varies(slopes, chance, records) - known, 0.0))
+
+
+def _shown(
+    release: Release, earlier: Sequence[Measurement], estimand: Estimand, *, grouped: bool = True
+) -> list[Shown]:
     """What tables say about the attributes of a question: numbers of people, with the variance of their noise.
 
     For each set of attributes that tables share with the question: the number that each cell of the question counts
-    to, and the variance of each. Tables of the same set are put together by precision. Where one holds the whole
-    question, its groups are counted instead of its cells.
+    to, and the variance of each. Tables of the same set are put together by precision. ``grouped``: where one holds the
+    whole question, its groups are counted instead of its cells.
     """
     schema, wanted = release.schema, estimand.margin
-    found: dict[tuple[str, ...], tuple[np.ndarray, Floats]] = {}
+    found: dict[tuple[str, ...], Shown] = {}
     for one in earlier:
         common = tuple(name for name in wanted if name in one.margin)
         if not common:
             continue
-        if len(common) == len(wanted):
+        if grouped and len(common) == len(wanted):
             places = estimand.labels
         else:
             codes = np.indices(schema.shape(wanted)).reshape(len(wanted), -1)
@@ -145,7 +251,7 @@ def tables_that_joined(release: Release, wanted: tuple[str, ...]) -> list[Joined
     return found[::-1]
 
 
-def half_width(own: Floats, seen: Floats, level: float, questions: int = QUESTIONS) -> Floats:
+def half_width(own: Floats, seen: Floats, level: float, questions: float = QUESTIONS) -> Floats:
     """Half of an interval that holds the truth although the question was chosen.
 
     The error is A + M. A is normal with standard deviation ``own`` and independent of what was seen. M is normal with

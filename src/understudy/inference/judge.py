@@ -15,24 +15,35 @@ from understudy.core.arrays import Flags, Floats
 from understudy.core.questions import Question
 from understudy.errors import UnsupportedError
 from understudy.inference.agreement import disagreements
+from understudy.inference.bounded_shares import (
+    MOST_SHARES,
+    can_be_bounded,
+    effects_not_rejected,
+    hidden_groups,
+    identified_ranges,
+    is_subgroup_share,
+    larger_reference,
+    not_rejected,
+)
 from understudy.inference.by_rule import SEVERAL_ROWS
 from understudy.inference.chosen_tables import joined
-from understudy.inference.estimands import FIRST, Estimand, Part
+from understudy.inference.estimands import Estimand
 from understudy.inference.evidence import FEW_GROUPS, Drawn, Evidence, listed, nearest_question
 from understudy.inference.joined_tables import QUESTIONS, half_width
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, SELECTION, VALID, worst
-from understudy.inference.noise_aware import MODELLED, Local, NoiseAware, group_matrix, is_share
+from understudy.inference.noise_aware import MODELLED, NoiseAware
 from understudy.inference.validity import NOT_SHOWN, unproved
 from understudy.inference.without_prior import (
     PAIRS,
-    UNSEEN,
     Quantity,
     Raw,
     Settled,
+    ends_of,
     from_posterior,
     sampled,
     settle,
     unbiased_square,
+    unshrunk,
 )
 from understudy.release.table_release import Release
 
@@ -40,11 +51,19 @@ OPEN = 0.5  # a quantity is not determined if more of its squared influence is o
 BIN_SHARE = 0.1  # of an interval: bins that widen it by less leave it valid
 SIMULATED = 200
 LEAST_WIDTH = 0.5  # of the width of the interval from the records themselves
+BOUNDLESS = 1e100  # the spread of a quantity that the release does not bound
+USUAL_HALF = 1.96  # standard errors in half an interval
+NOTICED = 1.005  # times its length, from which on an interval is said to be longer
 MOST_ROOM = 1.0  # half-widths by which an interval may grow at each end because of a choice of tables
 BY_PRIOR = (
     "the noisy values alone do not determine this: it is far from linear over the range of noise and sampling, so the "
     "answer depends on its prior"
 )
+OPEN_REFERENCE = (
+    "every coefficient compares with the reference level, and noise hides how many of its people have the event; with "
+    "the largest group as reference they may be closed"
+)
+HIDDEN = "noise hides how many people this is about"
 ROUGH = "the posterior is too uneven for importance weights; its normal approximation is used"
 TOO_THIN = "the interval is far narrower than one from the records themselves, which no noisy table can justify"
 NO_FLOOR = "Cramer's V is not smooth at 0, so its interval is approximate; for two by two tables use the log odds ratio"
@@ -96,8 +115,11 @@ class Judged:
         self, estimand: Estimand, evidence: Evidence | NoiseAware, level: float, rng: np.random.Generator
     ) -> None:
         """Take the interval of the noisy values if the prior has moved that of the posterior (``settle``)."""
-        if estimand.jumps or (isinstance(evidence, Evidence) and estimand.groups <= FEW_GROUPS):
-            return  # few groups: the prior is half a person each; a quantile jumps from bin to bin (``open_bins``)
+        if estimand.jumps:
+            return  # a quantile jumps from bin to bin (``open_bins``)
+        if isinstance(evidence, Evidence) and estimand.groups <= FEW_GROUPS:
+            self._reach_past_bounds(estimand, evidence.raw, level, rng)  # the prior is only half a person each
+            return
         found = Settled(
             centre=self.centre, low=self.low, high=self.high, spread=self.spread, by_prior=self.alone, alone=self.alone
         )
@@ -113,20 +135,41 @@ class Judged:
         if evidence.raw is not None and is_subgroup_share(estimand):
             self.by_prior = self.by_prior | hidden_groups(estimand, evidence.raw, level, rng)
             if 0 < self.by_prior.sum() <= MOST_SHARES:
-                self._not_rejected(estimand, evidence.raw, level, rng)
+                low, high = not_rejected(estimand, evidence.raw, level, rng, which=self.by_prior)
+                self._leave_open(low, high, (low <= 0) & (high >= 1), level)
+        elif evidence.raw is not None and 0 < self.by_prior.sum() <= MOST_SHARES:
+            ends = effects_not_rejected(estimand, evidence.raw, level, rng, which=self.by_prior)
+            if ends is not None:
+                self._leave_open(*ends, np.asarray(~np.isfinite(ends).any(axis=0)), level)
+                other = larger_reference(estimand, evidence.raw, *ends)
+                if other is not None:
+                    self.warnings.append(f"{OPEN_REFERENCE}: {other}")
         self.earned = ~self.by_prior
         self.lower(self.by_prior, MODEL, BY_PRIOR)
 
-    def _not_rejected(self, estimand: Estimand, raw: Raw, level: float, rng: np.random.Generator) -> None:
-        """For shares of subgroups whose size noise hides: all values that the noisy values do not reject."""
+    def _reach_past_bounds(self, estimand: Estimand, raw: Raw | None, level: float, rng: np.random.Generator) -> None:
+        """Where noise makes a share smaller than 0 or larger than 1, let its interval reach as far as from 0 or 1.
+
+        The posterior given such noise is short. It covers on average over all releases, but is far off if the noise
+        was that large by chance.
+        """
+        alone = None if raw is None or estimand.bounds != (0.0, 1.0) else unshrunk(raw, estimand.evaluate, level, rng)
+        if alone is None:
+            return
+        below, above = alone.determined & (alone.value < 0), alone.determined & (alone.value > 1)
+        self.high = np.where(below, np.minimum(np.maximum(self.high, alone.half), 1.0), self.high)
+        self.low = np.where(above, np.maximum(np.minimum(self.low, 1 - alone.half), 0.0), self.low)
+
+    def _leave_open(self, low: Floats, high: Floats, nothing: Flags, level: float) -> None:
+        """For what depends on its prior: all values that the noisy values do not reject. ``nothing``: that is all."""
         which = self.by_prior
-        low, high = not_rejected(estimand, raw, level, rng, which=which)
         self.low, self.high = np.where(which, low, self.low), np.where(which, high, self.high)
         self.centre = np.where(which, np.clip(self.centre, self.low, self.high), self.centre)
         z = NormalDist().inv_cdf((1 + level) / 2)
-        self.spread = np.where(which, np.maximum(self.spread, (high - low) / (2 * z)), self.spread)
+        spread = np.maximum(self.spread, (high - low) / (2 * z))
+        self.spread = np.where(which, np.where(np.isfinite(spread), spread, np.nan), self.spread)
         self.alone, self.by_prior = self.alone | which, np.zeros_like(which)
-        self.lower(which & (low <= 0) & (high >= 1), RANGE, "noise hides how many people this share is of")
+        self.lower(which & nothing, RANGE, HIDDEN)
 
     def hold_against_tables(
         self, estimand: Estimand, evidence: NoiseAware, drawn: Drawn, level: float, rng: np.random.Generator
@@ -208,7 +251,7 @@ class Judged:
         _, high = _ends(estimand.highest, estimand, raw, drawn, level=level, rng=rng)
         before = self.high - self.low
         self.low, self.high = np.minimum(low, self.low), np.maximum(high, self.high)
-        wide = (self.high - self.low) > (1 + BIN_SHARE) * before
+        wide = ~((self.high - self.low) <= (1 + BIN_SHARE) * before)
         self.labels = [worst((own, RANGE)) if flag else own for own, flag in zip(self.labels, wide, strict=True)]
 
     def association(self, estimand: Estimand, raw: Raw | None, level: float, rng: np.random.Generator) -> None:
@@ -272,7 +315,7 @@ class Judged:
             "as for independent rows"
         )
 
-    def multiply_sampling(self, sampling: Floats, factor: float, bounds: tuple[float, float]) -> float:
+    def multiply_sampling(self, sampling: Floats, factor: Floats | float, bounds: tuple[float, float]) -> float:
         """Let the sampling variance be a multiple of that of independent rows, whose standard error is ``sampling``.
         Returns by how many times intervals are longer at most."""
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -286,33 +329,45 @@ class Judged:
         self.spread = times * self.spread
         return float(times.max())
 
+    def reach(self, below: Floats, above: Floats, bounds: tuple[float, float], why: str) -> None:
+        """Lengthen intervals to either side. An answer that this changes by more than a tenth is not called valid."""
+        with np.errstate(invalid="ignore"):
+            much = (below + above) > BIN_SHARE * (self.high - self.low)
+        self.low = np.maximum(self.low - below, bounds[0])
+        self.high = np.minimum(self.high + above, bounds[1])
+        self.lower(much, MODEL, why)
+
     def make_room(self, moved: Floats, bounds: tuple[float, float]) -> None:
         """Lengthen each interval by the largest bias that the choice of tables can cause, unless that is too much."""
-        half = (self.high - self.low) / 2
+        # An interval that ends at a bound is shorter than its error; its standard error is not.
+        half = np.fmax((self.high - self.low) / 2, USUAL_HALF * self.spread)
         with np.errstate(invalid="ignore", divide="ignore"):
             times = np.where(half > 0, 1 + moved / half, 1.0)
         much = ~(times <= 1 + MOST_ROOM)
         self.lower(much, SELECTION, f"the choice of tables may bias this by more than {MOST_ROOM:g} half-widths")
-        kept = ~much & (moved > 0) & np.isfinite(half)
+        kept = ~much & (moved > 0)
         if not kept.any():
             return
         self.low = np.where(kept, np.maximum(self.low - moved, bounds[0]), self.low)
         self.high = np.where(kept, np.minimum(self.high + moved, bounds[1]), self.high)
         self.spread = np.where(kept, self.spread * times, self.spread)
+        longest = float(times[kept].max())
+        if longest < NOTICED:
+            return
         self.warnings.append(
             "tables were chosen by noisy looks at the data: intervals are up to "
-            f"{float(times[kept].max()):.2f} times as long, to allow for the bias that such a choice can cause"
+            f"{longest:.2f} times as long, to allow for the bias that such a choice can cause"
         )
 
     def allow_for_question(
-        self, seen: Floats, level: float, bounds: tuple[float, float]
+        self, seen: Floats, level: float, bounds: tuple[float, float], *, together: bool
     ) -> tuple[tuple[float, float], ...]:
-        """Lengthen each interval for a question that was chosen after others had seen part of the sample.
+        """Lengthen each interval for a question that was chosen after others had seen part of its error.
 
-        ``seen``: the standard deviation of that part of the sampling error. Returns the standard deviations of both
-        parts of each error: that which nobody could see, and that which was seen.
+        ``seen``: the standard deviation of that part. ``together``: earlier tables are used too. Returns the standard
+        deviations of both parts of each error: that which nobody could see, and that which was seen.
         """
-        spread = np.where(np.isfinite(self.spread), self.spread, 0.0)
+        spread = np.where(self.spread < BOUNDLESS, self.spread, 0.0)  # an interval without end needs no more length
         seen = np.minimum(np.where(np.isfinite(seen), seen, spread), spread)
         own = np.sqrt(spread**2 - seen**2)
         z = NormalDist().inv_cdf((1 + level) / 2)
@@ -322,16 +377,19 @@ class Judged:
         with np.errstate(invalid="ignore", divide="ignore"):
             times = np.where(spread > 0, 1 + moved / (z * spread), 1.0)
         self.spread = self.spread * times
+        used = "a table that was measured after the question was asked"
+        if together:
+            used += ", together with tables that were fixed before"
         self.warnings.append(
-            f"this is from a table that was measured after the question was asked, and it holds for the choice of any "
+            f"this is from {used}, and it holds for the choice of any "
             f"of {QUESTIONS} questions: its intervals are up to {float(times.max()):.2f} times as long for that"
         )
         return tuple(zip(own.tolist(), seen.tolist(), strict=True))
 
-    def lower_all(self, release: Release, question: Question, status: str) -> None:
+    def lower_all(self, release: Release, question: Question, status: str, *, plain: bool) -> None:
         """Lower all labels to the best that the method of the release allows."""
         everywhere = np.ones(len(self.names), bool)
-        if unproved(question):
+        if unproved(question, plain=plain):
             self.lower(everywhere, MODEL, NOT_SHOWN)
         if status == SELECTION:
             self.labels = [worst((own, SELECTION)) for own in self.labels]
@@ -373,160 +431,5 @@ def _ends(
         return found.low, found.high
     away = raw.deviations(PAIRS, rng)
     values = quantity(np.concatenate([raw.shares + away, raw.shares - away]))
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    low, high = ends_of(values, level)
     return np.minimum(found.low, low), np.maximum(found.high, high)
-
-
-# The smallest and the largest share over all full tables that the measured tables allow.
-#
-# The shares of the cells of a question are unknown; their sums to every measured table are known up to noise and
-# sampling. Each sum is kept within its simultaneous 95 percent bounds (Bonferroni), and linear programs find the
-# smallest and the largest share among all tables that obey. The range covers at least as often as stated. Nothing is
-# assumed about interactions that were not measured.
-
-MOST_CELLS = 3000
-
-
-def can_be_bounded(local: Local, estimand: Estimand) -> bool:
-    """Whether a quantity is a share (within a subgroup or not) of a table small enough for linear programs."""
-    return is_share(estimand) and len(local.effects.possible) <= MOST_CELLS
-
-
-def identified_ranges(local: Local, estimand: Estimand, level: float) -> tuple[Floats, Floats]:
-    """The smallest and the largest value of each share."""
-    from scipy.optimize import linprog
-
-    rows, low, high = _bounds(local, level)
-    cells = rows.shape[1]
-    member = (group_matrix(local, estimand) @ estimand.members[0])[:, FIRST:]
-    pairs = numerators(estimand.parts[0], estimand.question.kind)
-    asked = [(member @ inside, member @ having) for inside, having in pairs]
-    # Charnes and Cooper: with y = p t and the subgroup scaled to 1, a ratio of sums is linear in (y, t).
-    scaled = np.concatenate(
-        [np.column_stack([rows, -high]), np.column_stack([-rows, low]), -np.eye(cells + 1)[-1:]], axis=0
-    )
-    ends = np.empty((2, len(asked)))
-    for place, (inside, one) in enumerate(asked):
-        fixed = np.stack([np.append(np.ones(cells), -1.0), np.append(inside, 0.0)])
-        for end, sign in enumerate((1.0, -1.0)):
-            found = linprog(
-                sign * np.append(one, 0.0),
-                A_ub=scaled,
-                b_ub=np.zeros(len(scaled)),
-                A_eq=fixed,
-                b_eq=np.array([0.0, 1.0]),
-                method="highs",
-            )
-            if not found.success:
-                raise UnsupportedError(
-                    "no table of people agrees with the measured tables within their noise, or the subgroup may be "
-                    "empty, so this share has no range."
-                )
-            ends[end, place] = sign * found.fun
-    return np.clip(ends[0], 0, 1), np.clip(ends[1], 0, 1)
-
-
-def _bounds(local: Local, level: float) -> tuple[Floats, Floats, Floats]:
-    """Which cells each sum of a measured table holds, and its simultaneous bounds as shares of all people."""
-    from scipy.special import ndtri
-
-    posterior, reduced = local.posterior, local.reduced
-    total = float(reduced.estimate[0]) if posterior.records is None else float(posterior.records)
-    if total <= 0:
-        raise UnsupportedError("noise hides how many people there are, so no share has a range.")
-    effects = local.effects
-    rows = np.concatenate([effects.rows(table.margin, table.cells) for table in local.tables if table.margin])
-    rows = np.unique(rows, axis=0).astype(np.float64)
-    of = effects.as_functions(rows > 0)
-    estimate = np.append(total, reduced.estimate) if posterior.records is not None else reduced.estimate
-    centre = of @ estimate / total
-    noise = reduced.noise
-    loads = of[:, 1:] if posterior.records is not None else of - np.outer(centre, np.eye(len(estimate))[0])
-    variance = np.einsum("ij,jk,ik->i", loads, noise, loads) / total**2
-    variance = variance + np.maximum(centre * (1 - centre), 1 / total) / total
-    half = -ndtri((1 - level) / (2 * len(rows))) * np.sqrt(variance)
-    return rows, np.maximum(centre - half, 0), np.minimum(centre + half, 1)
-
-
-# Intervals for shares within a subgroup if noise hides the size of the subgroup, by inverting a test.
-#
-# A share q = a / b of a subgroup is far from linear in the noisy counts if noise hides b. But a - q b is linear in
-# them whatever b is, and has mean 0 at the true q. The interval is all q between 0 and 1 that are not rejected, given
-# noise and sampling (Fieller 1954). It covers as often as stated, and uses no prior. If noise hides nearly
-# everything, nearly every q remains, and the interval is wide.
-
-
-MOST_SHARES = 400  # of one answer: each takes some milliseconds
-POINTS = 201  # of the interval from 0 to 1 that are tried; ends are taken outwards, to the next point
-SHARES = ("proportion", "crosstab")
-
-
-def is_subgroup_share(estimand: Estimand) -> bool:
-    """Whether every part of a question is a share: of everybody, of a subgroup, or in every group of ``by``."""
-    simple = estimand.question.kind in (*SHARES, "difference")
-    return simple and all(atom.kind in SHARES for atom in estimand.question.atoms)
-
-
-def numerators(part: Part, kind: str) -> list[tuple[Floats, Floats]]:
-    """For each share of a part, zero or one for each group: who is in its subgroup, and who has its value."""
-    count = part.count - FIRST
-    eye = np.eye(count)
-    if kind == "proportion":  # of every group of ``by``, or of everybody: without and with the value
-        return [(eye[place] + eye[place + 1], eye[place + 1]) for place in range(0, count, 2)]
-    among = np.zeros(count, np.int64) if part.base is None else part.base
-    return [((among == own).astype(np.float64), one) for own, one in zip(among, eye, strict=True)]
-
-
-def hidden_groups(estimand: Estimand, raw: Raw, level: float, rng: np.random.Generator) -> Flags:
-    """The shares whose subgroup does not stand out from its noise, so that they are no smooth function of anything."""
-    away = raw.deviations(2 * PAIRS, rng)
-    found = np.zeros(len(estimand.names), bool)
-    for part, member, atom in zip(estimand.parts, estimand.members, estimand.question.atoms, strict=True):
-        inside = np.array([one for one, _ in numerators(part, atom.kind)]).T
-        size, moved = raw.shares @ member[:, FIRST:] @ inside, np.abs(away @ member[:, FIRST:] @ inside)
-        found |= size <= np.quantile(moved, level, axis=0, method="weibull")
-    return found
-
-
-def not_rejected(
-    estimand: Estimand, raw: Raw, level: float, rng: np.random.Generator, *, which: Flags | None = None
-) -> tuple[Floats, Floats]:
-    """The smallest and largest value of each quantity (of those in ``which``) that the noisy values do not reject."""
-    wanted = np.ones(len(estimand.names), bool) if which is None else which
-    away = raw.deviations(2 * PAIRS, rng)
-    parts, people = len(estimand.parts), raw.people / estimand.variability
-    each = 1 - (1 - level) / parts  # with two shares, both cover together at the level wanted (Bonferroni)
-    found = []
-    for part, member, atom in zip(estimand.parts, estimand.members, estimand.question.atoms, strict=True):
-        own, deviations = raw.shares @ member[:, FIRST:], away @ member[:, FIRST:]
-        ends = [
-            _interval(own, deviations, inside, having, people=people, level=each) if flag else (0.0, 1.0)
-            for (inside, having), flag in zip(numerators(part, atom.kind), wanted, strict=True)
-        ]
-        found.append(np.array(ends).T)
-    if parts == 1:
-        return found[0][0], found[0][1]
-    return found[0][0] - found[1][1], found[0][1] - found[1][0]
-
-
-def _interval(
-    shares: Floats, deviations: Floats, inside: Floats, having: Floats, *, people: float, level: float
-) -> tuple[float, float]:
-    points = np.linspace(0, 1, POINTS)
-    a, b = float(shares @ having), float(shares @ inside)
-    of_a, of_b = deviations @ having, deviations @ inside
-    # Where the subgroup does not stand out from its noise, what is not rejected is no interval around an estimate: it
-    # can be a small piece of the shares far from the truth. Then every share is left open.
-    if b <= np.quantile(np.abs(of_b), level, method="weibull"):
-        return 0.0, 1.0
-    moved = np.abs(of_a[:, None] - points * of_b[:, None])  # (simulations, points)
-    spread = np.sqrt(np.mean(moved**2, axis=0))
-    reach = np.quantile(moved, level, axis=0, method="weibull")
-    # Sampling as it would be at each point; the simulated one is that at the estimate, which may be 0.
-    at_point = max(b, UNSEEN / people) * points * (1 - points) / people
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reach = np.where(spread > 0, reach * np.sqrt(1 + at_point / np.maximum(spread, 1e-300) ** 2), 0.0)
-    kept = np.flatnonzero(np.abs(a - points * b) <= reach)
-    if not len(kept):
-        return 0.0, 1.0
-    return float(points[max(kept[0] - 1, 0)]), float(points[min(kept[-1] + 1, POINTS - 1)])

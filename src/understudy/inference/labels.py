@@ -21,6 +21,13 @@ SELECTION = "selection not modelled"
 MODEL = "model-based"
 NOT_DETERMINED = "not determined"
 REFUSED = "refused"
+MEANINGS = {  # for people who read an answer
+    VALID: "meant so that 95 of 100 such intervals hold the real value (or as many as the level says)",
+    RANGE: "the interval holds every value that the noisy tables leave open, so it is wide",
+    SELECTION: "as valid, but only if the question or the tables were not chosen by looking at these numbers",
+    MODEL: "rests on an assumption, which a remark names; it can be wrong more often than stated",
+    NOT_DETERMINED: "no noisy table tells this",
+}
 LABELS = (VALID, RANGE, SELECTION, MODEL, NOT_DETERMINED)
 
 

@@ -258,6 +258,11 @@ class LatentTable:
             self._tree = SumTree([(law.start, law.law) for law in self._laws], self.classes)
         return self._tree
 
+    @property
+    def work(self) -> int:
+        """How many numbers one draw takes at most; 0 if there are no draws."""
+        return 0 if self.method == "saddlepoint" else self._tree_made().work
+
     def draws(self, size: int, rng: np.random.Generator) -> Integers:
         """Independent tables from the posterior, one per row."""
         if self.method == "saddlepoint":
@@ -348,9 +353,13 @@ def newton_tilt(x: Floats, log: Floats, lengths: Integers, times: Integers, tota
 # with probability R(t - l) / max R), which is exact, needs no law for every t, and accepts about seven times in ten.
 # Nodes that are sums of the same columns are the same object, so a thousand equal cells cost ten convolutions.
 
-NEGLIGIBLE = 1e-18  # of the mode of a node; what the transform leaves there is rounding noise anyway
+NEGLIGIBLE = 1e-18  # of the mode of a node
+ROUNDING = 1e-15  # the same after a transform, which leaves rounding noise of some 1e-16 of the mode everywhere
 DIRECT = 4_000_000  # products up to which a convolution is done directly, without any cancellation
-PATIENCE = 4  # rounds of rejection before the remaining draws are made from the conditional law itself
+# Rounds of rejection before the remaining draws are made from the conditional law itself: a round costs about as much
+# as the law at so many places.
+PATIENCE, PLACES = 4, 50
+MOST_PATIENCE = 200
 AT_ONCE = 1_000_000  # numbers of conditional laws held at once
 
 
@@ -361,6 +370,7 @@ class _Node:
     left: _Node | None = None
     right: _Node | None = None
     cells: int = 1
+    work: int = 0  # numbers of conditional laws for one draw of all cells, if rejection never ended
     cumulative: Floats = field(init=False)
     mode: float = field(init=False)
     spread: float = field(init=False)
@@ -399,6 +409,11 @@ class SumTree:
         """The law of the sum of all cells."""
         return self._root.start, self._root.law
 
+    @property
+    def work(self) -> int:
+        """How many numbers one draw takes at most."""
+        return int(self._root.work)
+
     def draws(self, totals: Integers, rng: np.random.Generator) -> Integers:
         """One table for each total, one per row, in the order of the cells."""
         result = np.empty((len(self._order), len(totals)), np.int64)
@@ -420,12 +435,12 @@ class SumTree:
 
 def _join(left: _Node, right: _Node) -> _Node:
     if len(left.law) * len(right.law) <= DIRECT:
-        law = np.convolve(left.law, right.law)
+        law, least = np.convolve(left.law, right.law), NEGLIGIBLE
     else:
         from scipy.signal import fftconvolve
 
-        law = np.maximum(fftconvolve(left.law, right.law), 0)
-    kept = np.flatnonzero(law > NEGLIGIBLE * law.max())
+        law, least = np.maximum(fftconvolve(left.law, right.law), 0), ROUNDING
+    kept = np.flatnonzero(law > least * law.max())
     first, last = int(kept[0]), int(kept[-1])
     return _Node(
         start=left.start + right.start + first,
@@ -433,6 +448,7 @@ def _join(left: _Node, right: _Node) -> _Node:
         left=left,
         right=right,
         cells=left.cells + right.cells,
+        work=left.work + right.work + min(len(left.law), len(right.law)),
     )
 
 
@@ -440,7 +456,7 @@ def _split(sums: Integers, narrow: _Node, wide: _Node, rng: np.random.Generator)
     """The part of each sum that belongs to the narrow node."""
     result = np.empty_like(sums)
     waiting = np.arange(len(sums))
-    for _ in range(PATIENCE):
+    for _ in range(min(max(PATIENCE, len(narrow.law) // PLACES), MOST_PATIENCE)):
         height = rng.random(len(waiting)) * narrow.cumulative[-1]
         part = np.minimum(np.searchsorted(narrow.cumulative, height, side="right"), len(narrow.law) - 1)
         part = part + narrow.start

@@ -20,10 +20,11 @@ from math import prod
 import numpy as np
 
 from understudy.core.arrays import Flags, Floats, Integers
+from understudy.core.exact_numbers import read_exact
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.errors import UnsupportedError
-from understudy.inference.estimands import Estimand
+from understudy.inference.estimands import FIRST, Estimand
 from understudy.inference.evidence import (
     Drawn,
     Evidence,
@@ -168,8 +169,20 @@ def local_model(
 
 
 def is_share(estimand: Estimand) -> bool:
-    """Whether a quantity is a share, of everybody or of a subgroup, so that bounds on it can be found."""
-    return estimand.question.kind in ("proportion", "crosstab") and len(estimand.names) <= MOST_BOUNDED
+    """Whether a quantity is a share, of everybody or of a subgroup, or a difference of two, so that bounds on it can be
+    found. A table of two attributes may be large: if no table holds both, its bounds need no linear program."""
+    if any(atom.kind not in ("proportion", "crosstab") for atom in estimand.question.atoms):
+        return False
+    if estimand.question.kind not in ("proportion", "crosstab", "difference"):
+        return False
+    return len(estimand.names) <= MOST_BOUNDED or is_plain_table(estimand)
+
+
+def is_plain_table(estimand: Estimand) -> bool:
+    """Whether a quantity is a table of two attributes, as shares of everybody, none of whom is left out."""
+    part = estimand.parts[0]
+    plain = estimand.question.kind == "crosstab" and part.base is None and len(part.axes) == len(estimand.margin) == 2
+    return plain and estimand.weighting is None and bool((part.groups >= FIRST).all())
 
 
 def check_joined(margins: Sequence[Margin], wanted: Margin, note: str = "") -> None:
@@ -314,9 +327,15 @@ class NoiseAware:
 
 
 def has_posterior_draws(release: Release) -> bool:
-    """Whether every copy was drawn from a draw of its own of the noise-aware posterior."""
+    """Whether every copy was drawn from a draw of its own of the noise-aware posterior.
+
+    Copies with a random effect for each cell (``loglinear``) were: but the posterior of the cells and that of the model
+    are not one, and the rule covered less than it says (docs/theory/loglinear.md).
+    """
     plan = release.provenance.plan
-    return plan is not None and plan.options.get("draws") == "posterior"
+    if plan is None or plan.options.get("draws") != "posterior":
+        return False
+    return read_exact(str(plan.options.get("cells_share", "0")), "cells_share") == 0
 
 
 def estimated_records(release: Release) -> float:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "latex", "html", "csv")
 MARKS = {RANGE: "r", SELECTION: "s", MODEL: "m", NOT_DETERMINED: "n"}
-MOST_DECIMALS = 6
+DECIMALS, MOST_DECIMALS = 3, 6
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -45,19 +45,33 @@ def decimals(low: float, high: float) -> int:
     """
     half = (high - low) / 2
     if not isfinite(half) or half <= 0:
-        return 3
+        return DECIMALS
     return min(MOST_DECIMALS, max(0, 1 - floor(log10(half))))
 
 
 def estimate_text(one: Estimate, *, percent: bool, label: str = "") -> str:
     """An estimate with its interval, and a mark for a label below ``valid``."""
-    times = 100.0 if percent else 1.0
     mark = f" {MARKS[label]}" if label in MARKS else ""
-    if not (isfinite(one.low) and isfinite(one.high)):
-        return f"-{mark}"
+    value, low, high = in_digits(one, 100.0 if percent else 1.0)
+    return f"-{mark}" if value == "-" else f"{value} [{low}, {high}]{mark}"
+
+
+def in_digits(one: Estimate, times: float = 1.0) -> tuple[str, str, str]:
+    """An estimate and the ends of its interval, in as many digits as the interval supports.
+
+    An interval that is open at one end has those that the other end supports. One that is open at both says nothing.
+    """
     low, value, high = times * one.low, times * one.value, times * one.high
-    digits = decimals(low, high)
-    return f"{value:,.{digits}f} [{low:,.{digits}f}, {high:,.{digits}f}]{mark}"
+    known = [end for end in (low, high) if isfinite(end)]
+    digits = 0
+    if known and isfinite(value):
+        digits = decimals(low, high) if len(known) == 2 else decimals(*sorted((value, 2 * value - known[0])))
+    shown = f"{value:,.{digits}f}" if known and isfinite(value) else "-"
+    return shown, _end(low, digits), _end(high, digits)
+
+
+def _end(end: float, digits: int) -> str:
+    return f"{end:,.{digits}f}" if isfinite(end) else "-inf" if end < 0 else "inf"
 
 
 def lay_out(answer: Answer) -> Layout:
@@ -80,7 +94,7 @@ def lay_out(answer: Answer) -> Layout:
         p_values = answer.p_values if answer.draws is not None else (None,) * len(shown)
         head = ("", f"coefficient [{level}]", "std. error", "p")
         rows = tuple(
-            (name, text, _short(error), "-" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}")
+            (name, text, short(error), "-" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}")
             for name, text, error, p in zip(answer.names, shown, answer.standard_errors, p_values, strict=True)
         )
     else:
@@ -93,8 +107,11 @@ def lay_out(answer: Answer) -> Layout:
     return Layout(title=title, head=head, rows=rows, notes=_notes(answer))
 
 
-def _short(error: float) -> str:
-    return f"{error:.2g}" if isfinite(error) else "-"
+def short(error: float) -> str:
+    """A standard error in two digits."""
+    if not isfinite(error):
+        return "-"
+    return f"{error:,.0f}" if error >= 10 else f"{error:.2g}"
 
 
 def _notes(answer: Answer) -> tuple[str, ...]:

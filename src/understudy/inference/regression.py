@@ -14,7 +14,7 @@ from itertools import pairwise, product
 import numpy as np
 
 from understudy.core.arrays import Floats, Integers
-from understudy.core.bins import bins_of
+from understudy.core.bins import bins_of, level_numbers
 from understudy.core.formula import Factor, Formula
 from understudy.core.questions import OF_EVENTS, Atom
 from understudy.core.schema import Schema
@@ -26,6 +26,7 @@ TOLERANCE = 1e-9
 ARRIVED = 1e-8  # a shorter step ends a fit with several outcome levels
 MOST_SCORED = 25  # steps of such a fit; a draw that needs more is nearly separated, and far out in any case
 CERTAIN = 14.0  # a linear predictor this far out means that the likelihood has no maximum
+TINIEST = 1e-9  # a share of events below it is as good as none; noise can make one negative
 PROBITS = 1.8  # logits in a probit, about
 MOST_COLUMNS = 200
 BLOCK = 2**23  # numbers held at once for many-level outcomes
@@ -50,8 +51,41 @@ class Model:
         if self.family == "linear":
             return _least_squares(self.design, np.asarray(self.outcome, np.float64), weights)
         if self.family in ("logit", "probit", "poisson"):
-            return _newton(self.design, np.asarray(self.outcome, np.float64), weights, self.family)
+            return self._events(np.asarray(self.outcome, np.float64), weights)
         return _levels(self, weights)
+
+    def _events(self, outcome: Floats, weights: Floats) -> Floats:
+        """Coefficients for an outcome that happens or not, or is counted: people with equal regressors together."""
+        patterns, place = np.unique(self.design, axis=0, return_inverse=True)
+        order = np.argsort(place.reshape(-1), kind="stable")
+        first = np.searchsorted(place.reshape(-1)[order], np.arange(len(patterns)))
+        people, events = (np.add.reduceat(one[:, order], first, axis=1) for one in (weights, weights * outcome))
+        if self.saturated() is None:
+            return _newton(patterns, people, events, self.family)
+        share = np.clip(events / np.maximum(people, np.finfo(float).tiny), TINIEST, 1 - TINIEST)
+        # Fewer than no people, or more events than people, as noise can say, have no log odds.
+        share = np.where((events < 0) | (events > people), np.nan, share)
+        loads = np.linalg.inv(patterns)
+        loads[np.abs(loads) < TINIEST] = 0.0
+        values = self.link(share)
+        found = np.nan_to_num(values) @ loads.T
+        return np.where(np.isnan(values).astype(np.float64) @ (loads != 0).T.astype(np.float64) > 0, np.nan, found)
+
+    def saturated(self) -> tuple[Floats, Integers] | None:
+        """Of a model with one coefficient for each kind of people: the regressors of each kind, and the kind of every
+        cell. None for models of other outcomes, and for those with fewer coefficients."""
+        patterns, place = np.unique(self.design, axis=0, return_inverse=True)
+        square = len(patterns) == self.design.shape[1] and np.linalg.matrix_rank(patterns) == len(patterns)
+        return (patterns, place.reshape(-1)) if self.family in ("logit", "probit") and square else None
+
+    def link(self, share: Floats) -> Floats:
+        """The linear predictor of a share of events."""
+        if self.family == "probit":
+            from scipy.special import ndtri
+
+            return np.asarray(ndtri(share))
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(share) - np.log1p(-share))
 
     def reach(self, weights: Floats, least: Floats, most: Floats) -> tuple[Floats, Floats]:
         """The least and the most that each coefficient of a linear regression can be, for each row of weights, if the
@@ -204,8 +238,12 @@ def make_model(atom: Atom, schema: Schema, codes: Mapping[str, Integers]) -> Mod
 
 
 def is_category(schema: Schema, factor: Factor) -> bool:
-    """Whether a factor stands for levels (or bins as levels)."""
-    return bool(schema[factor.name].levels) or factor.function == "C"
+    """Whether a factor stands for levels (or bins as levels). Levels that are numbers are numbers in ``I()``, ``log()``
+    and other functions, and levels without."""
+    attribute = schema[factor.name]
+    return factor.function == "C" or (
+        bool(attribute.levels) and (factor.function == "" or level_numbers(attribute) is None)
+    )
 
 
 def _factor(factor: Factor, schema: Schema, codes: Mapping[str, Integers], *, full: bool) -> list[tuple[str, Floats]]:
@@ -215,7 +253,10 @@ def _factor(factor: Factor, schema: Schema, codes: Mapping[str, Integers], *, fu
         means = _in_bins(factor, schema)
         return [(label, means[codes[factor.name], place]) for place, label in enumerate(factor.columns)]
     if factor.function not in ("", "C"):
-        raise InputError(f"{factor} needs a numeric attribute, and '{factor.name}' has levels.")
+        raise InputError(
+            f"{factor} needs a numeric attribute, and '{factor.name}' has levels. Levels are numbers if the schema "
+            "lists whole numbers in increasing order, or such texts with ordered = true."
+        )
     names = attribute.code_names
     known = [code for code in range(attribute.size) if code != attribute.missing_code]
     reference = known[0]
@@ -279,25 +320,27 @@ def _least_squares(design: Floats, outcome: Floats, weights: Floats) -> Floats:
     return np.asarray(_solve(gram, moment) / scale)
 
 
-def _newton(design: Floats, outcome: Floats, weights: Floats, family: str) -> Floats:
-    size = design.shape[1]
-    scale = np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)
-    x = design / scale
+def _newton(patterns: Floats, people: Floats, events: Floats, family: str) -> Floats:
+    """Scoring on kinds of people; draws that have arrived are left alone."""
+    size = patterns.shape[1]
+    scale = np.maximum(np.abs(patterns).max(axis=0), np.finfo(float).tiny)
+    x = patterns / scale
     outer = _outer(x)
-    beta = np.zeros((len(weights), size))
+    beta = np.zeros((len(people), size))
     if family == "poisson":  # start at the mean, where the weights are sensible
-        mean = np.maximum(weights @ outcome, np.finfo(float).tiny)
-        beta = _least_squares(x, np.ones(len(x)), weights) * np.log(mean)[:, None]
+        mean = np.maximum(events.sum(axis=1), np.finfo(float).tiny)
+        beta = _least_squares(x, np.ones(len(x)), people) * np.log(mean)[:, None]
+    left = np.arange(len(people))
     for _ in range(ITERATIONS):
-        mu, slope = _means(beta @ x.T, family)
+        mu, slope = _means(beta[left] @ x.T, family)
         # The slope over the variance of the outcome: 1 for the canonical links.
         tilt = slope / np.maximum(mu * (1 - mu), 1e-12) if family == "probit" else 1.0
-        score = (weights * (outcome - mu) * tilt) @ x
-        step = _solve(((weights * slope * tilt) @ outer).reshape(-1, size, size), score)
+        score = ((events[left] - people[left] * mu) * tilt) @ x
+        step = _solve(((people[left] * slope * tilt) @ outer).reshape(-1, size, size), score)
         reach = np.abs(step @ x.T).max(axis=1, keepdims=True)
-        step *= np.minimum(1, LONGEST_STEP / np.maximum(reach, 1e-300))
-        beta = beta + step
-        if float(np.max(np.minimum(reach, LONGEST_STEP))) < TOLERANCE:
+        beta[left] += step * np.minimum(1, LONGEST_STEP / np.maximum(reach, 1e-300))
+        left = left[~(reach[:, 0] < TOLERANCE)]
+        if not len(left):
             break
     return np.asarray(beta / scale)
 

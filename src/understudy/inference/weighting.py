@@ -9,18 +9,23 @@ populations multiply the sampling variance (``factor``). See docs/theory/survey-
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
-from understudy.core.arrays import Flags, Floats, Integers
+from understudy.core.arrays import Floats, Integers
 from understudy.core.bins import Bins, bins_of
-from understudy.core.questions import OF_COUNTS
-from understudy.core.schema import Schema
+from understudy.core.measurement import CLASSES
+from understudy.core.questions import NUMBERS, OF_COUNTS, Atom
+from understudy.core.schema import Attribute, Schema, level_text
 from understudy.errors import InputError, UnsupportedError, unknown_name
-from understudy.inference.estimands import Estimand, Evaluate, Part
+from understudy.inference.estimands import FIRST, Estimand, Evaluate, Part, functional, repeated
 from understudy.inference.evidence import public_records
-from understudy.inference.noise_aware import estimated_records, influence, noisy_table
+from understudy.inference.inside_cells import STRONGEST, Grid, Inside, inside_cells, roughness, trend_of
+from understudy.inference.noise_aware import estimated_records, noisy_table
+from understudy.models.found_bins import cell_counts
 from understudy.release.table_release import Release
 
 MOST_MOVED = 0.5  # standard errors by which the trend inside bins may change a quantity that is called valid
@@ -28,6 +33,8 @@ GOES_WITH = (
     "the answer goes strongly with the weight: what is assumed about weights inside their bins changes it by more than "
     "half a standard error"
 )
+AGAIN = 8  # draws of the noise of fine counts
+LEAST_VARIANCE = 1e-6
 LEAST_SHARE = 0.1  # of an equal share of the rows: an empty bin has no slope of its own
 LEAST_NUMBER = 1e-9  # of people in a row that has none: a score of 0 would divide by 0
 LEAST_SCORE = 0.25  # of the mean weight of a bin: the correction for trends inside bins makes no score smaller
@@ -37,11 +44,17 @@ NOT_SHOWN = (
     "how often weighted intervals hold the truth has been shown for shares and numbers of people by one attribute, and "
     "not for this question"
 )
+MOST_ROUGH = 0.3  # roughness of a table with the weight, up to which a quantity is called valid
+ROUGH = (
+    "how answers go with the weight is not smooth, so what holds inside bins of the weight is not known: the interval "
+    "reaches up to the answers by other assumptions (independent inside bins, or as dependent as possible)"
+)
 NO_EFFECT = (
     "the sample was drawn in clusters, and the schema declares no design effect for all attributes of this question "
     "([design] design_effects): rows are taken as independent, so the interval may be too short"
 )
-NO_STRATA = "sampling strata are not used: intervals are somewhat longer than those of the stratified design"
+STRATA = "what differs between sampling strata, by the synthetic rows, is not counted as sampling variance"
+NO_STRATA = "sampling strata are not used here: the interval is somewhat longer than that of the stratified design"
 ESTIMATED_SIZE = (
     "the size of the population is not declared ([design] population, or totals of the weight), so it is estimated by "
     "the sum of the weights, with mean weights of bins from noisy counts"
@@ -58,15 +71,21 @@ class Weighting:
     mean: float  # the mean weight
     spread: float  # the mean squared score: how much more a weighted share varies than an unweighted one
     within: float  # by which factor weights inside bins make the sampling variance larger
+    square: Floats  # the mean squared weight of each bin, with a mean weight of one
     records: float
     population: float | None  # as declared
     sums_to_sample: bool
     about: str = "the population"  # whom the answer is about
     shown: bool = True  # whether intervals were shown to cover: not where some rows have nobody the question is about
-    bin_of_group: Integers | None = None  # for each group of a weighted question, the bin of its weight
+    plainly: tuple[Floats, ...] = ()  # of a weighted question: its members with nothing assumed to go on inside cells
+    strongly: tuple[Floats, ...] = ()  # the same with a number and the weight going together as strongly as they can
+    rough: float = 0.0  # how far what is assumed inside cells may be wrong, as a share of what it changes
+    squares: Floats | None = None  # its first members, with the squared weight instead of the weight
+    number: str = ""  # the number whose law with the weight inside cells is used, if there is one
+    again: Callable[[Floats | None, Floats | None], tuple[Floats, ...]] | None = None  # members by other fine counts
 
     def factor(self, schema: Schema, names: tuple[str, ...], rows: int) -> tuple[float, str | None]:
-        """By how much the sampling variance differs from that of independent draws of (answer, weight) pairs.
+        """By how much clusters and a finite population multiply the sampling variance of independent rows.
 
         Returns the factor, and what is not known, if anything. ``rows``: the most rows of a unit.
         """
@@ -78,7 +97,7 @@ class Weighting:
         elif rows > 1 and (design is None or not design.clusters):
             effect = float(rows)
         fraction = 0.0 if not self.population else min(self.records / self.population, 1.0)
-        return self.within * effect * (1 - fraction), untold
+        return effect * (1 - fraction), untold
 
 
 def chosen_weight(release: Release, weighted: bool | str | None) -> str | None:
@@ -122,6 +141,7 @@ def weighting_of(release: Release, column: str) -> Weighting:
         mean=mean,
         spread=max(second / mean**2, own),
         within=max(second / mean**2 / own, 1.0),
+        square=bins.means(np.square) / mean**2,
         records=records,
         population=population,
         sums_to_sample=weight.sums_to == "sample",
@@ -142,6 +162,7 @@ def _by_numbers(release: Release, kind: str) -> Weighting:
         mean=mean,
         spread=float(shares @ scores**2),
         within=1.0,
+        square=scores**2,
         records=_records(release),
         population=None,
         sums_to_sample=False,
@@ -184,20 +205,28 @@ def scores_of(bins: Bins, shares: Floats) -> tuple[Floats, float, float]:
 
 def _shares(release: Release, column: str) -> Floats:
     """The share of every bin of the weight: from all noisy tables that hold it, or from the synthetic tables."""
-    schema, size = release.schema, release.schema[column].bins
-    counts, precision = np.zeros(size), np.zeros(size)
-    for one in release.measurements:
-        if column in one.margin and one.cells == "all":
-            table = noisy_table(schema, one, (column,), None)
-            counts[table.cells] += table.values / table.variances
-            precision[table.cells] += 1 / table.variances
-    if precision.all():
-        found = np.maximum(counts / precision, 0.0)
-    else:
-        found = np.mean([release.coded(copy).counts((column,)) for copy in range(1, release.copies + 1)], axis=0)
+    found = np.maximum(_counts(release, (column,))[0], 0.0)
     if found.sum() <= 0:
         raise UnsupportedError("noise hides the weights of this release, so nothing weighted can be said from it.")
     return np.asarray(found / found.sum(), np.float64)
+
+
+def _counts(release: Release, margin: tuple[str, ...]) -> tuple[Floats, float]:
+    """Counts of the cells of a margin, and the variance of their noise: the mean of all noisy tables that hold it by
+    their precision, or else the counts of the synthetic tables."""
+    schema = release.schema
+    counts, precision = np.zeros((2, schema.cells(margin)))
+    for one in release.measurements:
+        if set(margin) <= set(one.margin) and one.cells == "all":
+            table = noisy_table(schema, one, margin, None)
+            counts[table.cells] += table.values / table.variances
+            precision[table.cells] += 1 / table.variances
+    possible = schema.allowed(margin).reshape(-1)
+    if precision[possible].all():
+        found = np.divide(counts, precision, out=np.zeros(len(counts)), where=precision > 0)
+        return found, float(1 / precision[possible].mean())
+    drawn = [release.coded(copy).counts(margin).reshape(-1) for copy in range(1, release.copies + 1)]
+    return np.asarray(np.mean(drawn, axis=0), np.float64), 0.0
 
 
 def _records(release: Release) -> float:
@@ -208,40 +237,266 @@ def _records(release: Release) -> float:
     return estimated_records(release) if measured else float(release.rows[0])
 
 
-def weighted(estimand: Estimand, schema: Schema, weighting: Weighting) -> Estimand:
+def weighted(estimand: Estimand, release: Release, weighting: Weighting) -> Estimand:
     """The same question about the population that the weighted sample stands for."""
-    column = weighting.column
+    schema, column = release.schema, weighting.column
     margin = schema.margin({*estimand.margin, column})
     grid = np.indices(schema.shape(margin)).reshape(len(margin), -1)
     codes = dict(zip(margin, grid, strict=True))
     own = np.ravel_multi_index([codes[name] for name in estimand.margin], schema.shape(estimand.margin))
     pairs = np.stack([estimand.labels[own], codes[column]], axis=1)
     distinct, labels = np.unique(pairs, axis=0, return_inverse=True)
-    scores = weighting.scores[distinct[:, 1]][:, None]
+    labels = labels.reshape(-1).astype(np.int64)
+    number = _number_of(estimand, schema, weighting)
+    made = _Made(
+        estimand=estimand,
+        schema=schema,
+        weighting=weighting,
+        number=number,
+        of_part=distinct[:, 0],
+        bin=distinct[:, 1],
+        labels=labels,
+        codes=(codes[number] if number else np.zeros(len(labels), np.int64), codes[column]),
+    )
+    law, plain = _law(release, weighting, number), _law(release, weighting, number, correlation=0.0)
+    strong = None if law is None else _law(release, weighting, number, correlation=_strongest(law))
+    fine = any(made.is_fine(atom) for atom in estimand.question.atoms)
+
+    def again(of_number: Floats | None, of_weight: Floats | None) -> tuple[Floats, ...]:
+        return made.members(_law(release, weighting, number, counted=(of_number, of_weight)))
+
     return replace(
         estimand,
         margin=margin,
-        labels=labels.reshape(-1).astype(np.int64),
+        labels=labels,
         groups=len(distinct),
         parts=tuple(
-            _of_population(_in_found_bins(part, atom.names, schema), weighting)
+            _of_population(_in_found_bins(made.part(part, atom), atom.names, schema), weighting)
             for part, atom in zip(estimand.parts, estimand.question.atoms, strict=True)
         ),
-        members=tuple(member[distinct[:, 0]] * scores for member in estimand.members),
-        weighting=replace(weighting, bin_of_group=distinct[:, 1]),
+        members=made.members(law),
+        weighting=replace(
+            weighting,
+            number=number,
+            plainly=made.members(plain, plain=True),
+            strongly=made.members(strong) if strong is not None else (),
+            rough=_rough(estimand, release, weighting, number, law),
+            squares=made.squares(law),
+            again=again if fine else None,
+        ),
     )
 
 
-def goes_with_weights(estimand: Estimand, shares: Floats, errors: Floats) -> Flags:
-    """Which quantities depend on what is assumed inside the bins of the weight: those that the trend inside bins
-    changes by much, beside their standard errors."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Made:
+    """What is known of a weighted question before anything is said about the inside of cells."""
+
+    estimand: Estimand  # the same question without weights
+    schema: Schema
+    weighting: Weighting
+    number: str
+    of_part: Integers  # for each group of the weighted question, the group of the unweighted one
+    bin: Integers  # and the bin of the weight
+    labels: Integers  # for each cell of the margin, the group of the weighted question
+    codes: tuple[Integers, Integers]  # for each cell of the margin, the bin of the number and that of the weight
+
+    def is_fine(self, atom: Atom) -> bool:
+        """Whether a quantity is computed at the points of the grid on which the bins of its number were found."""
+        return bool(self.number) and atom.kind in NUMBERS and bins_of(self.schema[self.number]).cells is not None
+
+    def part(self, part: Part, atom: Atom) -> Part:
+        if not self.is_fine(atom):
+            return part
+        bins = bins_of(self.schema[self.number])
+        assert bins.cells is not None  # noqa: S101 - a quantity is fine where they are
+        cells = replace(bins, low=bins.cells[:-1], high=bins.cells[1:], cells=None, shares=None)
+        evaluate, size = functional(atom, cells)[0], len(cells.low)
+        many = max(part.cells, 1)
+        return replace(part, count=FIRST + size * many, evaluate=repeated(evaluate, size) if part.cells else evaluate)
+
+    def members(self, law: Inside | None, *, plain: bool = False) -> tuple[Floats, ...]:
+        scores = self.weighting.plain if plain else self.weighting.scores
+        return self._spread(law, "weight", "at", scores)
+
+    def squares(self, law: Inside | None) -> Floats:
+        return self._spread(law, "square", "square_at", self.weighting.square)[0]
+
+    def _spread(self, law: Inside | None, whole: str, at: str, scores: Floats) -> tuple[Floats, ...]:
+        value = self._of_groups(law, whole, scores)[:, None]
+        found = []
+        for member, atom in zip(self.estimand.members, self.estimand.question.atoms, strict=True):
+            own = member[self.of_part]
+            if law is None or not self.is_fine(atom):
+                found.append(own * value)
+                continue
+            fine, bins = law.fine(at), law.weight.shape[0]
+            size = fine.shape[2]
+            many = (own.shape[1] - FIRST) // bins
+            wide = np.zeros((len(own), FIRST + many * size))
+            wide[:, :FIRST] = own[:, :FIRST] * value
+            place = own.argmax(axis=1) - FIRST
+            inside = np.flatnonzero(place >= 0)
+            cell, number = np.divmod(place[inside], bins)
+            columns = FIRST + cell[:, None] * size + np.arange(size)
+            wide[inside[:, None], columns] = fine[number, self.bin[inside]]
+            found.append(wide)
+        return tuple(found)
+
+    def _of_groups(self, law: Inside | None, whole: str, scores: Floats) -> Floats:
+        """One value for each group: by the bin of its weight, or the mean over the cells of a number and the weight."""
+        if law is None:
+            return np.asarray(scores[self.bin])
+        code, column = self.codes
+        known = code < law.weight.shape[0]  # a missing value or a special code has no place among the numbers
+        place = np.minimum(code, law.weight.shape[0] - 1)
+        values = np.where(known, getattr(law, whole)[place, column], scores[column])
+        mass = np.where(known, law.table[place, column], law.table.min())
+        groups = len(self.bin)
+        return np.asarray(
+            np.bincount(self.labels, mass * values, minlength=groups) / np.bincount(self.labels, mass, minlength=groups)
+        )
+
+
+def _number_of(estimand: Estimand, schema: Schema, weighting: Weighting) -> str:
+    """The number whose law with the weight is used: the one a question is about, or the only one in its conditions."""
+    if weighting.column not in schema.weights:
+        return ""
+    asked = {name for atom in estimand.question.atoms if atom.kind in NUMBERS for name in atom.names}
+    names = asked or {name for name in estimand.margin if schema[name].kind != "levels"}
+    names -= {weighting.column}
+    if len(names) != 1 or not all(schema[name].kind != "levels" and schema[name].bins > 1 for name in names):
+        return ""
+    return names.pop()
+
+
+def _law(
+    release: Release,
+    weighting: Weighting,
+    number: str,
+    *,
+    correlation: float | None = None,
+    counted: tuple[Floats | None, Floats | None] = (None, None),
+) -> Inside | None:
+    """The law of a number and the weight inside cells. ``counted``: other counts of the cells of both grids."""
+    if not number:
+        return None
+    names = number, weighting.column
+    grids = [Grid.of(bins_of(release.schema[name]), counted=own) for name, own in zip(names, counted, strict=True)]
+    return inside_cells(grids[0], grids[1], _together(release, *names), correlation=correlation)
+
+
+def _strongest(law: Inside) -> float:
+    return STRONGEST if law.correlation > 0 else -STRONGEST
+
+
+def _rough(estimand: Estimand, release: Release, weighting: Weighting, number: str, law: Inside | None) -> float:
+    """By how much the tables of a question's attributes with the weight deviate from what is assumed inside cells."""
+    schema, column = release.schema, weighting.column
+    if column not in schema.weights:
+        return 0.0
+    bins = bins_of(schema[column])
+    logs = np.array([inside @ np.log(points) for points, inside in map(bins.nodes, range(len(bins.low)))])
+    effect = 1.0 if schema.design is None else schema.design.effect(estimand.margin) or 1.0
+    found = 0.0
+    for name in estimand.margin:
+        if name == column:
+            continue
+        margin = schema.margin((name, column))
+        counts, variance = _counts(release, margin)
+        table = counts.reshape(schema.shape(margin))
+        table = table if margin[0] == name else table.T
+        if name == number and law is not None:
+            table = table[: schema[name].bins]
+        law_of = law.copula if name == number and law is not None else trend_of(table, logs)
+        found = max(found, roughness(table, law_of, variance, effect))
+    return found
+
+
+def _together(release: Release, number: str, column: str) -> Floats:
+    """Counts of the cells of a number and the weight."""
+    schema = release.schema
+    margin = schema.margin((number, column))
+    bins = schema[number].bins, schema[column].bins
+    found = _counts(release, margin)[0].reshape(schema.shape(margin))
+    found = found if margin[0] == number else found.T
+    kept = found[: bins[0], : bins[1]]
+    return kept if kept.sum() > 0 else np.ones(bins)
+
+
+def noise_inside(estimand: Estimand, release: Release, shares: Floats) -> Floats:
+    """The standard error that the noise of counts on fine grids gives a quantity, by drawing that noise again.
+
+    The generator is seeded: the same release and question give the same interval, and nothing here is confidential.
+    """
     weighting = estimand.weighting
-    assert weighting is not None and weighting.bin_of_group is not None  # noqa: S101, PT018 - the caller looked
-    times = (weighting.plain / weighting.scores)[weighting.bin_of_group][:, None]
-    without = replace(estimand, members=tuple(member * times for member in estimand.members))
+    if weighting is None or weighting.again is None:
+        return np.zeros(len(estimand.names))
+    declared = release.schema.declared
+    looks = [(declared[name], _fine_looks(release, name)) for name in (weighting.number, weighting.column)]
+    values = []
     with np.errstate(all="ignore"):
-        moved = np.abs(estimand.evaluate(shares[None, :]) - without.evaluate(shares[None, :]))[0]
-    return np.asarray(~(moved <= MOST_MOVED * errors))
+        for place in range(AGAIN):
+            members = weighting.again(*(_counted_again(*one, 2 * place + k) for k, one in enumerate(looks)))
+            values.append(replace(estimand, members=members).evaluate(shares[None, :])[0])
+    found = np.std(values, axis=0, ddof=1)
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+def _fine_looks(release: Release, name: str) -> tuple[tuple[bytes, float], ...]:
+    """The noisy counts on the grid of an attribute, level by level, with their variances; none if edges are public."""
+    if not release.schema[name].found:
+        return ()
+    looks = (one for one in release.finding if one.margin == (name,) and one.cells == CLASSES)
+    return tuple(
+        (one.values.astype(np.int64).tobytes(), max(float(one.mechanism.variance), LEAST_VARIANCE)) for one in looks
+    )
+
+
+@lru_cache(maxsize=32)  # several questions are about the same number and the same weight
+def _counted_again(attribute: Attribute, looks: tuple[tuple[bytes, float], ...], seed: int) -> Floats | None:
+    """The counts of the cells of a grid, with noise of the same variance added once more."""
+    if not looks:
+        return None
+    rng = np.random.default_rng([seed, len(looks)])
+    noisy = []
+    for values, variance in looks:
+        counts = np.frombuffer(values, np.int64)
+        noisy.append(counts + np.rint(rng.normal(0, np.sqrt(variance), len(counts))).astype(np.int64))
+    return cell_counts(attribute, noisy, [variance for _, variance in looks])
+
+
+def goes_with_weights(estimand: Estimand, shares: Floats) -> tuple[Floats, Floats, Floats]:
+    """By how much each quantity is changed by what is assumed about weights inside their bins, and how much lower and
+    higher it may be because a law inside cells was seen not to hold between cells."""
+    weighting = estimand.weighting
+    assert weighting is not None  # noqa: S101 - the caller looked
+    laws = [one for one in (weighting.plainly, weighting.strongly) if one]
+    with np.errstate(all="ignore"):
+        value = estimand.evaluate(shares[None, :])[0]
+        away = [replace(estimand, members=one).evaluate(shares[None, :])[0] - value for one in laws]
+    away = [np.where(np.isfinite(one), one, np.inf) for one in away] or [np.zeros(len(value))]
+    if not weighting.strongly:  # without a strongest dependence the truth may be as far on the other side
+        away.append(-away[0])
+    lower = weighting.rough * np.minimum(np.min(away, axis=0), 0.0)
+    upper = weighting.rough * np.maximum(np.max(away, axis=0), 0.0)
+    return np.abs(away[0]), np.nan_to_num(-lower), np.nan_to_num(upper)
+
+
+def by_public_totals(estimand: Estimand, schema: Schema, column: str) -> Floats | None:
+    """The quantities of a question, given before it is weighted, if the schema declares them: it is about one attribute
+    whose totals in the population are public."""
+    if schema.weight is None or column != schema.weight.column or len(estimand.margin) != 1:
+        return None
+    told = {one.attribute: one.totals for one in schema.weight.totals}
+    if schema.design is not None and schema.design.populations:
+        told.setdefault(schema.design.sampling_strata, schema.design.populations)
+    (name,) = estimand.margin
+    if name not in told or schema[name].kind != "levels" or any(part.model is not None for part in estimand.parts):
+        return None
+    totals = dict(told[name])
+    people = np.array([totals[level_text(level)] for level in schema[name].levels])
+    groups = np.asarray(np.bincount(estimand.labels, weights=people, minlength=estimand.groups), np.float64)[None, :]
+    return np.asarray(estimand.evaluate(groups if estimand.of_counts else groups / people.sum())[0])
 
 
 def _in_found_bins(part: Part, names: tuple[str, ...], schema: Schema) -> Part:
@@ -283,27 +538,13 @@ def _of_population(part: Part, weighting: Weighting) -> Part:
     )
 
 
-def sampling_error(estimand: Estimand, shares: Floats, simulated: Floats) -> Floats:
-    """The standard error of independent draws of (answer, weight) pairs, by linearisation: that of a design with
-    replacement. A quantile jumps from bin to bin and has the ``simulated`` one."""
-    weighting = estimand.weighting
-    assert weighting is not None  # noqa: S101 - the caller looked
-    if estimand.jumps:
-        return simulated
-    with np.errstate(all="ignore"):
-        slopes = influence(estimand, shares)
-        centred = slopes - shares @ slopes
-        found = np.sqrt(shares @ centred**2 / max(weighting.records, 1.0))
-    return np.where(np.isfinite(found) & np.isfinite(simulated), found, simulated)
-
-
 def remarks(estimand: Estimand, schema: Schema) -> tuple[list[str], str | None]:
     """What to beware of in a weighted answer, and why it is no better than model-based, if it is not."""
     weighting = estimand.weighting
     assert weighting is not None  # noqa: S101 - the caller looked
     said = [f"weighted by {weighting.column}: the answer is about {weighting.about}"]
     if schema.design is not None and schema.design.sampling_strata:
-        said.append(NO_STRATA)
+        said.append(STRATA if len(estimand.parts) == 1 and not estimand.jumps else NO_STRATA)
     kinds = {estimand.question.kind, *(atom.kind for atom in estimand.question.atoms)}
     if kinds & set(OF_COUNTS) and weighting.population is None:
         return said, ESTIMATED_SIZE

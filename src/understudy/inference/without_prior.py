@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 
@@ -24,6 +26,7 @@ PAIRS = 300
 MOST_NUMBERS = 30_000_000  # groups times simulations; beyond it nothing is simulated
 CURVED = 0.2  # median curvature over the median first order, up to which a quantity is nearly linear
 USUAL = 0.6827  # share of normal deviations within one standard deviation
+FEW = 0.01  # of the simulated values may be impossible
 UNSEEN = 2.0  # people that a group may have although none was seen
 EXTRA = 0.05  # as a share of all records: added over the groups before people are sampled from them
 CURVED_FAR = 0.6  # the same far out, at the 95 percent quantiles
@@ -50,6 +53,7 @@ class Unshrunk:
 
     value: Floats
     half: Floats
+    one_sided: Floats  # half an interval of which one end alone can miss
     spread: Floats
     determined: Flags
 
@@ -101,11 +105,14 @@ def unshrunk(raw: Raw, quantity: Quantity, level: float, rng: np.random.Generato
     try:
         with np.errstate(all="ignore"):
             values = quantity(rows)
+            middle, above, below = values[0], values[1 : pairs + 1], values[pairs + 1 :]
+            first, second = np.abs(above - below) / 2, (above + below) / 2 - middle
     except (UnderstudyError, np.linalg.LinAlgError):
         return None
-    middle, above, below = values[0], values[1 : pairs + 1], values[pairs + 1 :]
-    first, second = np.abs(above - below) / 2, (above + below) / 2 - middle
-    usable = np.isfinite(middle) & np.isfinite(first).all(axis=0) & np.isfinite(second).all(axis=0)
+    # A few of the simulated shares may be impossible, as a share of fewer than no people; they count as far away.
+    impossible = ~(np.isfinite(first) & np.isfinite(second))
+    usable = np.isfinite(middle) & (impossible.mean(axis=0) <= FEW)
+    first, second = (np.where(impossible, np.inf, one) for one in (first, second))
     first, second = np.where(usable, first, 1.0), np.where(usable, second, 0.0)
     curved = np.abs(second)
     floor = np.finfo(float).tiny
@@ -116,6 +123,7 @@ def unshrunk(raw: Raw, quantity: Quantity, level: float, rng: np.random.Generato
         # One simulated sample in hundreds may nearly separate an outcome: it affects a mean but not a median.
         value=np.asarray(middle - np.where(determined, np.median(second, axis=0), 0.0)),
         half=np.asarray(np.quantile(first, level, axis=0, method="weibull")),
+        one_sided=np.asarray(np.quantile(first, max(2 * level - 1, 0.0), axis=0, method="weibull")),
         spread=np.asarray(np.quantile(first, USUAL, axis=0)),
         determined=np.asarray(determined),
     )
@@ -150,7 +158,7 @@ def from_posterior(values: Floats, level: float, *, robust: bool) -> Settled:
     """Quantiles of the draws."""
     centre = np.median(values, axis=0) if robust else values.mean(axis=0)
     # The k-th of n draws has k / (n + 1) of the posterior below it on average; k / n covers up to 0.2 percent less.
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0, method="weibull")
+    low, high = ends_of(values, level, method="weibull")
     nothing = np.zeros(values.shape[1], bool)
     return Settled(
         centre=np.asarray(centre),
@@ -160,6 +168,13 @@ def from_posterior(values: Floats, level: float, *, robust: bool) -> Settled:
         by_prior=nothing,
         alone=nothing,
     )
+
+
+def ends_of(values: Floats, level: float, method: Literal["linear", "weibull"] = "linear") -> tuple[Floats, Floats]:
+    """Quantiles at both ends; an end among infinite values is infinite."""
+    with np.errstate(invalid="ignore"):
+        low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0, method=method)
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
 def settle(
@@ -195,7 +210,10 @@ def settle(
         down = up = alone.half
         if raw is not None and bounds == (0.0, 1.0):
             people = max(raw.people * inside, 1.0)
-            down, up = (_reach(share, alone.half, alone.spread, people) for share in (1 - possible, possible))
+            down, up = (_reach(share, alone.half, alone.spread, people, level) for share in (1 - possible, possible))
+            down, up = (
+                near_bound(one, end, alone.half, alone.one_sided) for one, end in ((possible, down), (1 - possible, up))
+            )
         low, high = np.clip(possible - down, lowest, highest), np.clip(possible + up, lowest, highest)
     used = alone.determined & ~same
     return Settled(
@@ -208,11 +226,23 @@ def settle(
     )
 
 
-def _reach(share: Floats, half: Floats, spread: Floats, people: float) -> Floats:
+def near_bound(share: Floats, down: Floats, half: Floats, one_sided: Floats) -> Floats:
+    """How far an interval of a share near 0 reaches down, if all of its error probability is at that end.
+
+    A true share of less than ``half`` is never above the interval, which reaches up by ``half`` from 0 at least. So it
+    is left out only if the estimate is more than ``one_sided`` above it. The lower end is the least share that is not
+    left out. See docs/theory/noise-aware.md.
+    """
+    nearest = np.maximum(share - down, np.minimum(share - one_sided, half))
+    return np.asarray(np.where((share < 0.5) & (half < 0.5), share - nearest, down))
+
+
+def _reach(share: Floats, half: Floats, spread: Floats, people: float, level: float) -> Floats:
     """How far an interval of a share reaches up, if a share varies more the larger it is (up to one half).
 
     The end u is the largest share that the estimate does not reject: u - share is ``half`` times the spread at u over
-    that at the estimate. Where nobody was seen, the spread at the estimate itself says nothing. Never below ``half``.
+    that at the estimate. Where nobody was seen, the spread at the estimate itself says nothing. Never below ``half``,
+    nor below Wilson's interval for a sample without noise: simulated spreads of nearly empty cells are often 0.
     """
     own = np.square(spread)
     up = np.asarray(half)
@@ -220,4 +250,7 @@ def _reach(share: Floats, half: Floats, spread: Floats, people: float) -> Floats
         end = np.maximum(share, np.minimum(share + up, 0.5))
         more = np.maximum(end * (1 - end) - share * (1 - share), 0.0) / people
         up = half * np.sqrt(1 + more / np.maximum(own, np.finfo(float).tiny))
-    return np.asarray(up)
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    root = np.sqrt(np.maximum(share * (1 - share) / people, 0.0) + (z / (2 * people)) ** 2)
+    wilson = (share + z * z / (2 * people) + z * root) / (1 + z * z / people)
+    return np.asarray(np.maximum(up, wilson - share))

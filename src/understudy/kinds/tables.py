@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 from understudy.core.apportion import apportion
 from understudy.core.arrays import Progress
 from understudy.core.counts import Source
-from understudy.core.measurement import CLASSES, CODES, Measurement
+from understudy.core.measurement import CLASSES, CODES, NEIGHBOURS, SIZES, Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
 from understudy.core.registry import Registry
@@ -35,10 +36,11 @@ from understudy.privacy.gate.table_draws import strata_domains
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, require_definition_6, row_unit
 from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.mechanisms.stability_threshold import StabilityThreshold
+from understudy.privacy.promise.amplification import said_of_population
 from understudy.privacy.promise.definition import ApproxDP, NonPrivate, PureDP, Unit, read_unit, require_sane_for
 from understudy.privacy.promise.event import ApproxLoss, NoNoise, PureLoss, Sensitivity, Strata
 from understudy.privacy.promise.plan import Plan
-from understudy.privacy.promise.sensitivity import code_sensitivity, margin_sensitivity
+from understudy.privacy.promise.sensitivity import clusters_sensitivity, code_sensitivity, margin_sensitivity
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.csv_file import write_csv
@@ -57,7 +59,7 @@ from understudy.release.kind import DEFAULT, Check, Options, Summary, Workshop, 
 from understudy.release.manifest import provenance_of, statement_of, text_in, whole_in
 from understudy.release.model_file import read_model, write_model
 from understudy.release.readme import codebook_text, readme_text
-from understudy.release.sampling import BYTES_PER_ROW, BYTES_PER_VALUE, available_memory
+from understudy.release.sampling import BYTES_PER_ROW, BYTES_PER_VALUE, available_memory, sample_again
 from understudy.release.table_release import Release, StoredTables
 from understudy.synth.shared.expected_error import with_forecast
 from understudy.synth.shared.found_columns import found_schema, plan_finding, run_finding
@@ -80,6 +82,7 @@ class Tables:
     other_domain: ClassVar[str] = "another schema than the one the data were opened with"
     domain_file: ClassVar[str] = SCHEMA
     resumed_with: ClassVar[str] = ""
+    draws_in_blocks: ClassVar[bool] = True
     asked_in_reports: ClassVar[bool] = True
     shown: ClassVar[tuple[ShownTable, ...]] = (
         ShownTable(
@@ -95,6 +98,11 @@ class Tables:
             heading="Worst tables",
             columns=("table", "s_pmse", "band", "tvd", "df", "covered"),
             worst="s_pmse",
+        ),
+        ShownTable(
+            name="weighted",
+            heading="Weighted shares, original and synthetic",
+            columns=("attribute", "level", "original", "synthetic", "difference"),
         ),
         ShownTable(
             name="propensity",
@@ -142,7 +150,7 @@ class Tables:
             require_sane_for(asked["budget"], asked["records"])
         request = Request(**{**asked, "unit": read_unit(asked["unit"])})
         unit = request.unit
-        check_unit(domain, unit_id=unit.unit_id, rows_per_unit=unit.rows_per_unit, fixed=unit.fixed)
+        check_unit(domain, kind=unit.kind, unit_id=unit.unit_id, rows_per_unit=unit.rows_per_unit, fixed=unit.fixed)
         synthesizer = configure(method or DEFAULT_METHOD, options)
 
         def planner(schema: Schema, asked_of_it: Request) -> Plan:
@@ -234,6 +242,9 @@ class Tables:
     def make(self, domain: Schema, gate: Gate, work: Workshop) -> Release:
         plan, stream = work.plan, work.stream
         synthesis = run_finding(configure(plan.method, plan.options).run, plan, domain, gate, stream)
+        sampling = None if domain.design is None else domain.design.sampling
+        if (said := said_of_population(plan.budget, sampling)) is not None:
+            synthesis = replace(synthesis, notes=(*synthesis.notes, f"{said}."))
         return Release(
             schema=synthesis.found or domain,
             finding=synthesis.finding,
@@ -247,6 +258,9 @@ class Tables:
 
     def keep(self, release: Release, out: Path | None) -> Release:  # noqa: ARG002 - its tables are in memory
         return release
+
+    def sample_again(self, release: Release, *, rows: int, copies: int, stream: Stream) -> Release:
+        return sample_again(release, rows=rows, copies=copies, stream=stream)
 
     def about(self, release: Release) -> dict[str, str]:
         return {"schema_fingerprint": release.schema.fingerprint}
@@ -466,8 +480,17 @@ def _found_again(release: Release) -> str:
     again = found_schema(declared, release.finding)
     if not all(_same_bins(again[one.name], one) for one in release.schema.attributes if one.found):
         raise InputError("the bins in the schema are not those that follow from the noisy counts that found them.")
-    told = f"bins or codes of {sum(one.found for one in release.schema.attributes)} attribute(s) follow from their"
-    return f"{told} noisy counts"
+    stated, follow = (() if one.design is None else one.design.measured_effects for one in (release.schema, again))
+    if [name for name, _ in stated] != [name for name, _ in follow] or not np.allclose(
+        [factor for _, factor in stated], [factor for _, factor in follow], rtol=1e-6
+    ):
+        raise InputError(
+            "the design effects in the schema are not those that follow from the noisy counts of clusters."
+        )
+    told = f"bins or codes of {sum(one.found for one in release.schema.attributes)} attribute(s)"
+    if stated:
+        told += f" and {len(stated)} design effect(s)"
+    return f"{told} follow from their noisy counts"
 
 
 def _measurements_are_charged(release: Release) -> str:
@@ -476,6 +499,8 @@ def _measurements_are_charged(release: Release) -> str:
     def sensitivity_of(one: Measurement) -> Sensitivity:
         if one.cells == CODES:
             return code_sensitivity(schema, one.margin, unit)
+        if one.cells in (NEIGHBOURS, SIZES):
+            return clusters_sensitivity(schema.design, unit, one.cells)
         # What finds was counted by the schema as it was declared.
         before = schema.declared if one.cells == CLASSES else schema
         return margin_sensitivity(before, one.margin, unit, "all" if one.cells == CLASSES else one.cells)

@@ -18,7 +18,7 @@ from understudy.errors import InputError, UnsupportedError
 from understudy.models.junction_tree import JunctionTree, Margin, axes_outside, cells_with, tree_cells
 from understudy.models.levels import expected_levels
 from understudy.models.model import Model
-from understudy.models.regularised_fit import Problem
+from understudy.models.regularised_fit import Problem, Solution
 from understudy.models.trends import trends
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.randomness.draws import unit_interval
@@ -35,7 +35,12 @@ ACCEPTED = 0.5  # the error of a table (see Solution), in noise standard deviati
 # Movement of expected counts in four sweeps, in noise standard deviations, at which sweeps have settled. With more
 # sweeps the rows got no better (docs/theory/margins.md).
 SETTLED, TRIAL_SETTLED = 0.05, 0.1
+# Cells times quasi-Newton steps of one attempt, and the steps it has at least and at most. A model of a million cells
+# with hardly any noise would else be fitted for many minutes; a stronger prior ends sooner and is tried instead.
+MOST_WORK = 1.5e8
+FEWEST_STEPS, MOST_STEPS = 60, 500
 LEAST_RECORDS = 1.0  # a prior strength of less than a record is no prior: smaller factors are not tried
+WORSE = 4.0  # times the distance from the noisy tables: a stronger prior that makes it so much larger is no help
 STRONGER, MOST_STRONGER = 3.0, 12  # if the fit does not converge: the factor on the prior strengths, and how often
 EXACT_VARIANCE = 0.25  # of a public count: rounding, nothing else
 LEAST_SHARE = 1e-6  # of a level in the one-way margins: never quite impossible, unless the schema says so
@@ -171,8 +176,14 @@ def layout(tables: Iterable[tuple[Margin, NDArray[Any], float]]) -> Noisy:
 
 
 def tables_of(measurements: Sequence[Measurement], known: Known) -> list[tuple[Margin, NDArray[Any], float]]:
-    """Measured tables with the variance of their noise, and public tables with almost none."""
-    measured = [(one.margin, one.values, one.mechanism.variance) for one in measurements]
+    """Measured tables with the variance of their noise, and public tables with almost none.
+
+    Noise whose mean depends on the count is corrected first, so that sums of cells are right on average.
+    """
+    measured = [
+        (one.margin, getattr(one.mechanism, "unbiased", np.asarray)(one.values), one.mechanism.variance)
+        for one in measurements
+    ]
     return measured + [(margin, values, EXACT_VARIANCE) for margin, values in known.items()]
 
 
@@ -188,7 +199,8 @@ def fit(
     a ``stream``. ``total`` must be noisy or public. ``known`` are exact margins that are public under the unit. There
     is always a model. The fit ends when no table is off by more than ``tolerance`` noise standard deviations, or when
     sweeps move it by less than ``settled``. If neither is reached, the prior is made stronger, which makes the fit
-    easier, and the report says so.
+    easier, and the report says so. If a stronger prior takes the model far from the noisy tables, the nearest solution
+    is kept, and the report says how far it is from an end.
     """
     if total <= 0:
         raise InputError(f"total ({total}) must be positive.")
@@ -203,21 +215,38 @@ def fit(
     else:
         priors = (prior,) * len(noisy.margins)
     problem = problem_for(schema, tree, noisy, total)
-    stronger, iterations = 1.0, 0
+    iterations, stronger, nearest = 0, 1.0, float("inf")
+    steps = min(max(int(MOST_WORK / tree.cells), FEWEST_STEPS), MOST_STEPS)
     for attempt in range(MOST_STRONGER + 1):
-        stronger = STRONGER**attempt
-        solved = problem.solve(
-            noisy.values, noisy.noise, total, stronger * noisy.spread(priors), tolerance=tolerance, settled=settled
-        )
-        iterations += solved.iterations
-        if solved.settled or solved.residual <= max(ACCEPTED, tolerance):
+        found = problem.solve(
+            noisy.values, noisy.noise, total, STRONGER**attempt * noisy.spread(priors), tolerance=tolerance,
+            settled=settled, max_iterations=steps,
+        )  # fmt: skip
+        iterations += found.iterations
+        ended = found.settled or found.residual <= max(ACCEPTED, tolerance)
+        distance = 0.0 if ended and not attempt else _distance(found, tree, noisy, total)
+        # A prior that is far stronger can do more harm than steps that are missing: then the nearest solution is kept.
+        if distance < nearest or (ended and distance <= WORSE * nearest):
+            solved, stronger = found, STRONGER**attempt
+        if ended or distance > WORSE * nearest:
             break
+        nearest = min(nearest, distance)
     priors = tuple(stronger * one for one in priors)
     model = Model(tree=tree, beliefs=tuple(solved.beliefs), total=total)
     return model, Report(
         priors=priors, factor=factor, iterations=iterations, residual=solved.residual, cells=tree.cells,
         stronger=stronger, settled=solved.settled,
     )  # fmt: skip
+
+
+def _distance(solved: Solution, tree: JunctionTree, noisy: Noisy, total: float) -> float:
+    """How far a solution is from the noisy tables: squares of differences, in variances of noise, at least one."""
+    model = Model(tree=tree, beliefs=tuple(solved.beliefs), total=total)
+    found = sum(
+        float(((model.project(margin) - table) ** 2).sum()) / max(variance, EXACT_VARIANCE)
+        for margin, table, variance in zip(noisy.margins, noisy.tables, noisy.variances, strict=True)
+    )
+    return max(found, 1.0)
 
 
 def problem_for(schema: Schema, tree: JunctionTree, noisy: Noisy, total: float) -> Problem:

@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from understudy.core.arrays import Floats, Integers
-from understudy.core.bins import as_number
+from understudy.core.bins import as_number, ends_of
 from understudy.core.bounds import small_amount
 from understudy.core.schema import Attribute, Edge
 
@@ -28,6 +28,12 @@ FEW = 3  # groups that are not grouped again
 DAYS_ALONE = 100  # days in a range up to which each is a cell that a bin may begin with
 MOST_MONTHS = 150
 CLEAR = 4.5  # standard deviations by which a cell stands out of the curve: it is a spike that nobody named
+SEEN = 2.5  # standard deviations of the noise: such a group of cells is no noise, if those before it are none
+FAR = 6.0  # the same behind a gap: one of twenty groups of two-sided geometric noise alone is so in one release of 500
+STEEP = 1.5  # the power by which a tail falls at least; with 1 or less a mean would not exist
+LAST = 0.01  # of the rows: the end of a long tail, of which noisy counts show little
+POSSIBLE = 2.0  # the power by which a tail may fall there, for choosing bins
+TRACE = 0.05  # of the curve, that a cell has at least
 ROBUST = 12.0  # squared standard deviations, beyond which a cell does not pull the curve further
 PENALTIES = 10.0 ** np.arange(6.0, -1.5, -1.0)
 STEPS = 40
@@ -108,13 +114,50 @@ def cell_counts(attribute: Attribute, noisy: Sequence[Integers], variances: Sequ
         counts[cell] = max(float(weights @ np.array(told) / weights.sum()), 0.0)
     if (~alone).any():
         inner = [np.unique(level[~alone], return_inverse=True) for level in levels]
-        counts[~alone] = _smoothed(
-            [value[groups] for value, (groups, _) in zip(values, inner, strict=True)],
-            [np.asarray(places) for _, places in inner],
-            list(variances),
-            _widths(attribute)[~alone],
-        )
+        told = [value[groups] for value, (groups, _) in zip(values, inner, strict=True)]
+        places = [np.asarray(found) for _, found in inner]
+        counts[~alone] = _smoothed(told, places, list(variances), _widths(attribute)[~alone])
+        if attribute.kind != "date":
+            level = min(1, len(told) - 1)  # groups of five cells, if there are any
+            seen = (told[level] / variances[level] ** 0.5, places[level])
+            counts[~alone] = _falling_tails(attribute, counts[~alone], ~alone, seen)
     return counts
+
+
+def _falling_tails(
+    attribute: Attribute,
+    counts: Floats,
+    inner: np.ndarray,
+    seen: tuple[Floats, Integers],
+) -> Floats:
+    """Counts that fall beyond the last place where they are clear of the noise, on both sides.
+
+    A curve through noise may turn upwards in an empty tail, and a few rows there would move a mean of amounts by as
+    much as all others. So beyond that place the density may not rise, and a long tail falls at least as a power of
+    ``STEEP`` does. ``seen``: the counts of groups of cells in standard deviations of the noise, and each cell's group.
+    Behind a gap, where there may be a second hill, a group must stand out more clearly.
+    """
+    clear, groups = seen
+    heaviest = int(clear.argmax())
+    edges = ends_of(attribute)
+    middle = ((edges[:-1] + edges[1:]) / 2)[inner]
+    scale = small_amount(float(edges[0]), float(edges[-1]), attribute.scale) if attribute.heavy_tail else 1.0
+    at = np.arcsinh(middle / scale) if attribute.heavy_tail else middle
+    density = counts / _widths(attribute)[inner]
+    for side in (1, -1):
+        hills = np.flatnonzero(clear > FAR)
+        group = int(max([heaviest, *hills]) if side > 0 else min([heaviest, *hills]))
+        while 0 <= group + side < len(clear) and clear[group + side] > SEEN:
+            group += side
+        own = np.flatnonzero(groups == group)
+        last = int(own[-1] if side > 0 else own[0])
+        beyond = np.arange(last + side, len(counts) if side > 0 else -1, side)
+        if not len(beyond):
+            continue
+        away = np.abs(at[beyond] - at[last])
+        power = STEEP if attribute.heavy_tail and side * middle[last] > scale else 0.0
+        density[beyond] = np.minimum.accumulate(np.minimum(density[beyond], density[last] * np.exp(-power * away)))
+    return np.asarray(density * _widths(attribute)[inner])
 
 
 def _day_counts(levels: Sequence[Integers], values: Sequence[Floats], variances: Sequence[float]) -> Floats:
@@ -138,7 +181,7 @@ def _shrunk(values: Floats, variance: float) -> Floats:
 
 def _widths(attribute: Attribute) -> Floats:
     """The widths of cells on the scale on which their density is smooth; one on average."""
-    edges = np.array([as_number(edge) for edge in attribute.edges])
+    edges = ends_of(attribute)
     if attribute.heavy_tail:
         low, high = edges[0], edges[-1]
         edges = np.arcsinh(edges / small_amount(float(low), float(high), attribute.scale))
@@ -200,7 +243,8 @@ def _smoothed(
     off = values[0] - chosen
     own = np.where(np.abs(off) > CLEAR * np.sqrt(variances[0] + chosen), np.maximum(chosen, off**2), chosen)
     shared = (adds * own) @ adds.T + np.diag(noise)
-    return np.asarray(np.maximum(chosen + own * (adds.T @ np.linalg.solve(shared, told - adds @ chosen)), 0.0))
+    followed = chosen + own * (adds.T @ np.linalg.solve(shared, told - adds @ chosen))
+    return np.asarray(np.maximum(followed, TRACE * chosen))  # a cell of nothing would end the tail behind it
 
 
 def _solved(matrix: Floats, right: Floats) -> Floats:
@@ -220,9 +264,10 @@ def find_bins(attribute: Attribute, counts: Floats, bins: int, *, even: bool = F
     """
     starts = starts_of_bins(attribute)
     forced = _forced(attribute)
-    edges = np.array([as_number(edge) for edge in attribute.edges])
+    edges = ends_of(attribute)
     middle = (edges[:-1] + edges[1:]) / 2
     mass = counts / counts.sum() if counts.sum() > 0 else np.full(len(counts), 1 / len(counts))
+    mass = _with_possible_tail(attribute, mass, middle)
     median = middle[min(int(np.searchsorted(np.cumsum(mass), 0.5)), len(mass) - 1)]
     far = mass * np.abs(middle / max(np.abs(edges).max(), 1e-300) - median / max(np.abs(edges).max(), 1e-300))
     weight = mass / 2 + (far / far.sum() / 2 if far.sum() > 0 else mass / 2)
@@ -241,6 +286,24 @@ def find_bins(attribute: Attribute, counts: Floats, bins: int, *, even: bool = F
     return replace(attribute, edges=found, found=True, inside=pairs)
 
 
+def _with_possible_tail(attribute: Attribute, mass: Floats, middle: Floats) -> Floats:
+    """The shares of the cells, with a long tail that falls no faster than a power of ``POSSIBLE`` from its last
+    hundredth on. Bins are chosen by these: they are there if the tail is longer than the noisy counts could show."""
+    if not attribute.heavy_tail:
+        return mass
+    low, high = (float(as_number(edge)) for edge in attribute.bounds)
+    scale = small_amount(low, high, attribute.scale)
+    at, widths, upto = np.arcsinh(middle / scale), _widths(attribute), np.cumsum(mass)
+    found = mass.copy()
+    for side, share in ((1, 1 - LAST), (-1, LAST)):
+        last = min(int(np.searchsorted(upto, share)), len(mass) - 1)
+        beyond = np.arange(last + side, len(mass) if side > 0 else -1, side)
+        if side * middle[last] > scale and len(beyond):
+            tail = mass[last] / widths[last] * np.exp(-POSSIBLE * np.abs(at[beyond] - at[last])) * widths[beyond]
+            found[beyond] = np.maximum(found[beyond], tail)
+    return np.asarray(found / found.sum())
+
+
 def number_of_bins(attribute: Attribute, bins: int) -> int:
     """How many bins will be found: beside those of single values and cuts, as many as asked for and possible."""
     forced = len(_forced(attribute))
@@ -248,7 +311,12 @@ def number_of_bins(attribute: Attribute, bins: int) -> int:
 
 
 def _even(attribute: Attribute, first: int, after: int) -> Floats:
-    widths = np.diff(np.array([as_number(edge) for edge in attribute.edges[first : after + 1]]))
+    """The shares of cells of which nothing is known: even, and in a long tail falling as one does at least."""
+    ends = ends_of(attribute)[first : after + 1]
+    widths = np.diff(ends)
+    if attribute.heavy_tail:
+        scale = small_amount(float(attribute.bounds[0]), float(attribute.bounds[1]), attribute.scale)  # type: ignore[arg-type]
+        widths = widths / (scale + np.abs(ends[:-1] + ends[1:]) / 2) ** (1 + STEEP)
     return np.asarray(widths / widths.sum())
 
 

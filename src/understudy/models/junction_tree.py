@@ -121,6 +121,8 @@ def _eliminate(sizes: Mapping[str, int], groups: Iterable[Sequence[str]]) -> lis
     for place in range(len(levels)):
         around[place] &= ~(1 << place)
         cells.append(levels[place] * prod(levels[other] for other in _places(around[place])))
+    if not any(around):  # each by itself, in the order in which they would be eliminated: there may be thousands
+        return [(1 << place, cells[place]) for place in sorted(range(len(levels)), key=cells.__getitem__)]
     left = list(range(len(levels)))
     found: list[tuple[int, int]] = []
     while left:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,8 @@ from pathlib import Path
 from understudy.core.folders import as_path
 from understudy.core.measurement import Measurement
 from understudy.errors import InputError, UnderstudyError
+from understudy.privacy.ledger.account_book import Verification
+from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.promise.accountant import compose, satisfies, satisfies_definition_6
 from understudy.privacy.promise.definition import ZCDP, Definition, NonPrivate, ProbabilisticDP, PureDP
 from understudy.privacy.promise.event import Event, Sensitivity
@@ -166,6 +168,22 @@ def sum_of_budgets(budgets: Sequence[Definition]) -> ZCDP:
                 "over measurements that are chosen later. Make the release with --guarantee zcdp."
             )
     return ZCDP(rho=rho)
+
+
+def charges_are_there(ledger: Ledger, release: AnyRelease, named: str) -> Verification:
+    """Verify a ledger, and that it holds the charges of a release and of all that joined it, for what they state."""
+    stated, plan = release.statement, release.provenance.plan
+    if stated.ledger is None:
+        raise InputError(f"{named} was made without a ledger (not tracked across runs); nothing to compare with.")
+    if plan is None:
+        raise InputError(f"{named} does not hold the plan it was made by; nothing to compare with.")
+    added = release.provenance.added
+    cost = plan.budget if added else stated.guarantee
+    checked = ledger.verify_against(stated.ledger, plan_hash=plan.hash, unit=stated.unit, cost=cost)
+    for one in added:
+        later = ledger.verify_against(one.ledger, plan_hash=one.plan.hash, unit=stated.unit, cost=one.plan.budget)
+        checked = replace(checked, problems=tuple(dict.fromkeys((*checked.problems, *later.problems))))
+    return checked
 
 
 def events_add_up(provenance: Provenance, statement: Statement) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from understudy.core.clock import clock_text
 from understudy.core.spreadsheet import BEGINS, NUMBER, as_cell
 from understudy.engines.reading.values import with_decimals
 
@@ -25,7 +27,10 @@ def write_csv(table: pa.Table, path: Path) -> None:
 
 
 def _plain(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    digits = (field.metadata or {}).get(b"decimals")
+    about = field.metadata or {}
+    if b"clock" in about:
+        return _as_times(column, about[b"clock"].decode(), {str(code) for code in json.loads(about[b"no_times"])})
+    digits = about.get(b"decimals")
     if digits is not None and pa.types.is_floating(column.type):
         return with_decimals(column, int(digits))
     if pa.types.is_dictionary(column.type):
@@ -40,6 +45,17 @@ def _plain(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if not pc.any(formula).as_py():
         return column
     return pc.if_else(formula, pc.binary_join_element_wise("'", column, "", null_handling="emit_null"), column)
+
+
+def _as_times(column: pa.ChunkedArray, clock: str, others: set[str]) -> pa.ChunkedArray:
+    """Numbers of minutes or seconds as they are written; special codes stay as they are."""
+    texts = column.cast(pa.string())
+    told = {
+        text: clock_text(int(text), clock) if text not in others and text.isdigit() else text
+        for text in pc.unique(texts).to_pylist()
+        if text is not None
+    }
+    return pa.chunked_array([[None if text is None else told[text] for text in texts.to_pylist()]], pa.string())
 
 
 def _joined(value: Any) -> str:

@@ -433,7 +433,7 @@ def _told_kind(attribute: Attribute) -> str:
         return f"{len(attribute.levels)} levels{', ordered' if attribute.ordered else ''}"
     first, last = level_text(attribute.edges[0]), level_text(attribute.edges[-1])
     kind = "date" if attribute.kind == "date" else "whole number" if attribute.integer else "number"
-    return f"{kind} from {first} to {last}"
+    return f"{kind} from {first} to {last}" + (f", {attribute.clock} since 0:00" if attribute.clock else "")
 
 
 def _told_values(attribute: Attribute, *, coded: bool) -> Iterator[str]:

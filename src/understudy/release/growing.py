@@ -18,6 +18,7 @@ from understudy.privacy.promise.plan import Plan
 from understudy.release.checks import sum_of_budgets
 from understudy.release.statement import Addition
 from understudy.release.table_release import Release
+from understudy.synth.shared.found_columns import after_finding
 from understudy.synth.shared.method import configure
 
 ROWS_KEPT = "The rows are those of the version before: this method does not draw them from all noisy tables."
@@ -32,8 +33,6 @@ def require_growing(release: Release) -> Plan:
             "this release states no noisy tables of its own, so nothing can join it. Serve a release by histogram, "
             "ipf, independent, one_look, mst or aim."
         )
-    if release.schema.declared is not release.schema:
-        raise InputError("the schema of this release was found from the data; only a declared schema can be served.")
     sum_of_budgets([plan.budget])
     return plan
 
@@ -71,7 +70,8 @@ def _rows_again(release: Release, stream: Stream) -> Release:
         return replace(release, provenance=replace(provenance, notes=(*notes, ROWS_KEPT)))
     try:
         method: Any = configure(plan.method, plan.options)
-        made = method.redraw(plan, release.schema, release.measurements, provenance.records, stream)
+        rest = after_finding(plan, release.schema)
+        made = method.redraw(rest, release.schema, release.measurements, provenance.records, stream)
     except UnderstudyError:  # a model of all tables may be too large; the tables themselves are in the release
         return replace(release, provenance=replace(provenance, notes=(*notes, ROWS_KEPT)))
     return replace(

@@ -143,6 +143,7 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
     domain_file: ClassVar[str]  # in a release folder
     resumed_with: ClassVar[str]  # further options that ``understudy resume`` needs
     shown: ClassVar[tuple[ShownTable, ...]]  # the tables of its evaluation that a screen shows, in this order
+    draws_in_blocks: ClassVar[bool]  # whether more rows can be written as they are drawn, in memory that does not grow
     asked_in_reports: ClassVar[bool]  # whether a report compares it with the confidential data and asks it questions
 
     # Its values, recognised without touching any data.
@@ -226,6 +227,10 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
 
     def keep(self, release: ReleaseT, out: Path | None) -> ReleaseT:
         """A release that no longer needs the run folder: its tables are in ``out``, or stay where it says."""
+        ...
+
+    def sample_again(self, release: ReleaseT, *, rows: int, copies: int, stream: Stream) -> ReleaseT:
+        """More rows from what it measured, at no further cost; or the reason why there are none."""
         ...
 
     # Its folder.

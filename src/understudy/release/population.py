@@ -22,7 +22,7 @@ NOTE = (
 )
 
 
-def population(release: Release, *, rows: int, stream: Stream | None = None) -> Release:
+def population(release: Release, *, rows: int | None = None, stream: Stream | None = None) -> Release:
     """Draw rows that stand for equally many people each, from the weighted rows of a release. It costs no privacy.
 
     A row is taken in proportion to its weight (the calibrated one, if there are public totals), by systematic
@@ -34,7 +34,8 @@ def population(release: Release, *, rows: int, stream: Stream | None = None) -> 
     release
         A release whose schema has a weight.
     rows
-        The rows of each new table.
+        The rows of each new table; by default one for each person of the population, whose public size the schema
+        declares.
     stream
         Makes the draw repeatable, for tests; by default a fresh one.
 
@@ -46,7 +47,7 @@ def population(release: Release, *, rows: int, stream: Stream | None = None) -> 
     Raises
     ------
     InputError
-        If the schema has no weight, or ``rows`` is no positive whole number.
+        If the schema has no weight, or ``rows`` is no positive whole number, or is left out and no size is declared.
     UnsupportedError
         If a rule or a derived attribute of the schema speaks of the weight.
 
@@ -65,6 +66,8 @@ def population(release: Release, *, rows: int, stream: Stream | None = None) -> 
     schema = found.schema
     if schema.weight is None:
         raise InputError("this release has no weight: its rows stand for equally many people already.")
+    if rows is None:
+        rows = population_size(schema)
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS:
         raise InputError(f"rows ({rows!r}) must be a whole number from 1 to {MOST_ROWS:,}.")
     column = next(iter(calibrated_column(schema.weight)), schema.weight.column)
@@ -85,6 +88,29 @@ def population(release: Release, *, rows: int, stream: Stream | None = None) -> 
         fitted=None,
         provenance=replace(found.provenance, notes=(*found.provenance.notes, NOTE)),
     )
+
+
+def population_size(schema: object) -> int:
+    """The number of people in the population, as a schema declares it: in its design, or by public totals.
+
+    Raises
+    ------
+    InputError
+        If there is no weight, or no size, or it is too large for a table.
+    """
+    if not isinstance(schema, Schema) or schema.weight is None:
+        raise InputError('rows = "population" is for a schema with a survey weight ([weight]).')
+    size = None if schema.design is None else schema.design.size
+    if schema.weight.totals:
+        size = schema.weight.totals[0].sum
+    if size is None:
+        raise InputError(
+            "how many people the population has is not declared ([design] population, or [[weight.total]]); declare "
+            "it, or say how many rows with understudy.population(release, rows=...)."
+        )
+    if size > MOST_ROWS:
+        raise InputError(f"the population has {size:,.0f} people; a table has at most {MOST_ROWS:,} rows.")
+    return max(round(size), 1)
 
 
 def _without_weights(schema: Schema) -> Schema:

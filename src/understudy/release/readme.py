@@ -114,6 +114,8 @@ def _values(attribute: Attribute) -> str:
     kind = "dates" if attribute.kind == "date" else "numbers"
     if attribute.decimals:
         kind = f"numbers with {attribute.decimals} decimal{'s' * (attribute.decimals > 1)}"
+    if attribute.clock:
+        kind = f"times ({attribute.clock} since 0:00)"
     bins = "1 bin" if len(attribute.edges) == 2 else f"{len(attribute.edges) - 1} bins"
     return f"{kind} from {attribute.edges[0]} to {attribute.edges[-1]}, known by {bins}{more}"
 
@@ -297,6 +299,7 @@ def _codes(attribute: Attribute) -> Iterator[tuple[str, str, str]]:
         first, last = level_text(attribute.edges[0]), level_text(attribute.edges[-1])
         kind = "dates" if attribute.kind == "date" else "whole numbers" if attribute.integer else "numbers"
         digits = f" with {attribute.decimals} decimals" if attribute.decimals else ""
+        digits += f", {attribute.clock} since 0:00" if attribute.clock else ""
         yield kind, f"{first} to {last}", f"known by {attribute.bins} bins{digits}"
         for code, said in attribute.special:
             yield "special code", level_text(code), said

@@ -330,8 +330,11 @@ class Release:
         )
 
 
-def asked_table(release: Any) -> Any:
-    """What questions are put to: a release of tables as it is; of households, one row for each of them."""
+def asked_table(release: Any, question: str | None = None, **how: Any) -> Any:
+    """What questions are put to: a release of tables as it is; of households, one row for each of them, or one for each
+    member if that is what the question is about."""
+    if question is not None and (table_for := getattr(release, "table_for", None)) is not None:
+        return table_for(question, **how)
     homes = getattr(release, "homes", None)
     return homes if isinstance(homes, Release) else release
 

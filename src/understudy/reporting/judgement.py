@@ -157,7 +157,11 @@ def _risk(subject: Summary, evaluation: Evaluation | None) -> Card:
         lights = {one["light"] for one in _rows(evaluation, "risk", "person_part")}
         light = "problem" if "red" in lights else "good" if lights == {"green"} else "warning"
         limit = None if part is None or part["most_allowed"] is None else round(1000 * part["most_allowed"])
-        allowed = "Nothing limits the difference." if limit is None else f"The guarantee allows {limit} more at most."
+        allowed = f"The guarantee allows {limit} more at most."
+        if limit is None and odds_of(subject.statement.guarantee).epsilon is None:
+            allowed = "Nothing limits the difference."
+        elif limit is None:  # it protects another unit than the one that was attacked
+            allowed = "The guarantee states no limit for this."
         return Card(
             title=title, number=f"{row['of_1000']:+,}", unit="of 1,000 people, because they took part",
             sentence=f"The attack that gains most is right about so many more of them than of others. {allowed}",

@@ -57,6 +57,7 @@ CAPTIONS = {
 UTILITY_TABLES = {
     "ways": "Tables by the number of attributes",
     "tables": "All compared tables, the worst first",
+    "weighted": "Weighted shares, original and synthetic",
     "propensity": "Can a classifier tell?",
     "giveaways": "What gives synthetic rows away",
     "regression_models": "Regressions compared",
@@ -260,6 +261,7 @@ class Line:
     outside: str
     more: str
     allowed: str
+    told_false: str
 
 
 def attack_lines_of(evaluation: Evaluation) -> tuple[Line, ...]:
@@ -273,6 +275,7 @@ def attack_lines_of(evaluation: Evaluation) -> tuple[Line, ...]:
             outside=shown_value(row["not_in_the_data"]),
             more=shown_value(None if row["more"] is None else max(row["more"], 0)),
             allowed=shown_value(row["most_allowed"]),
+            told_false=shown_value(row["told_false"]),
         )
         for row in ([] if frame is None else frame.to_pylist())
     )

@@ -32,14 +32,9 @@ def means_of(settings: Settings, dataset: Dataset, database: Database) -> Means:
     A job counts from its approval on, not from its charge: the moment of a charge tells how busy the worker was.
     """
     ledger, account = open_account(settings, dataset)
+    # The ledger first: a job is in the database before it is charged, so no job is taken for somebody else.
+    charges = [entry for entry in ledger.entries(account.name) if entry.kind == "charge"]
     jobs = database.read(lambda session: job_runs(session, dataset.name))
-    others = sum(
-        (
-            entry.charged["rho"]
-            for entry in ledger.entries(account.name)
-            if entry.kind == "charge" and entry.run not in jobs
-        ),
-        Fraction(0),
-    )
+    others = sum((entry.charged["rho"] for entry in charges if entry.run not in jobs), Fraction(0))
     limit: ZCDP = account.limit  # type: ignore[assignment]
     return Means(dataset=dataset.name, allowed=max(limit.rho - others, Fraction(0)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -73,7 +73,7 @@ class Asked:
         if not isinstance(data.get("question"), str):
             raise InputError("question must be a text.")
         given = {key: value for key, value in data.items() if value not in (None, "")}
-        return cls(**{"question": "", **given})
+        return cls(**{"question": "", **given, **{"question": data["question"].strip()}})
 
     def to_json(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if value is not None}
@@ -108,6 +108,17 @@ class Asked:
             rng=generator_for(self.key, tables),
             use=use,
         )
+
+
+def sale_note(asked: Asked, width: float) -> str:
+    """What the plan of a confirmation says about who asked for what, so that it is not sold a second time."""
+    return f"Asked: {asked.key}; width {float(width)!r}"
+
+
+def widths_sold(asked: Asked, notes: Sequence[str]) -> list[float]:
+    """The widths for which this very question was confirmed before."""
+    start = sale_note(asked, 0.0).removesuffix("0.0")
+    return [float(note.removeprefix(start)) for note in notes if note.startswith(start)]
 
 
 def finite(value: object, name: str) -> float:

@@ -6,19 +6,20 @@ A version is in the folder when it is written, and in the catalogue when its dea
 from __future__ import annotations
 
 import shutil
+import tempfile
 import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from understudy.errors import InputError, unknown_name
 from understudy.inference.answer import Answer
-from understudy.release.checks import verify
+from understudy.release.checks import charges_are_there, verify
 from understudy.release.folder import read_release
 from understudy.release.growing import require_growing
 from understudy.release.table_release import Release
+from understudy.serving.accounts import open_account
 from understudy.serving.asking import Asked
 from understudy.serving.database.connecting import Database, Session
 from understudy.serving.database.log import note
@@ -76,19 +77,34 @@ def publish(settings: Settings, database: Database, folder: Path, *, name: str, 
     wrong = [check.detail for check in verify(folder) if not check.passed]
     if wrong:
         raise InputError(f"the release does not pass its checks: {wrong[0]}")
+    ledger, _ = open_account(settings, settings.dataset(dataset))
+    charged = charges_are_there(ledger, found, "the release")
+    if not charged.ok:
+        raise InputError(
+            f"the ledger of this data set does not hold what the release spent ({charged.problems[0].rstrip('.')}); "
+            "serve it with the ledger that it was charged to."
+        )
+    served = f"a release '{name}' is served already; choose another name."
+    if database.read(lambda session: versions_of(session, name)):
+        raise InputError(served)
     target = folder_of(settings, name, FIRST)
-    if target.exists():
-        raise InputError(f"a release '{name}' is served already; choose another name.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(folder, target)
+    # Copied beside and then moved: a copy that was interrupted leaves nothing under the name.
+    with tempfile.TemporaryDirectory(dir=settings.releases, prefix=".new-") as place:
+        copy = Path(place) / "release"
+        shutil.copytree(folder, copy)
 
-    def work(session: Session) -> None:
-        if versions_of(session, name):
-            raise InputError(f"a release '{name}' is served already; choose another name.")
-        add_version(session, Version(release=name, number=FIRST, dataset=dataset, job=None, visible=time.time()))
-        note(session, "published", release=name, dataset=dataset)
+        def work(session: Session) -> None:
+            if versions_of(session, name):
+                raise InputError(served)
+            if copy.exists():  # the transaction may run twice
+                if target.exists():
+                    shutil.rmtree(target)  # of a publication that was interrupted: no version has it
+                copy.rename(target)
+            add_version(session, Version(release=name, number=FIRST, dataset=dataset, job=None, visible=time.time()))
+            note(session, "published", release=name, dataset=dataset)
 
-    database.write(work)
+        database.write(work)
     return target
 
 
@@ -100,7 +116,6 @@ class Catalogue:
         self._releases: OrderedDict[tuple[str, int], Release] = OrderedDict()
         self._answers: OrderedDict[tuple[str, int, str], Answer] = OrderedDict()
         self._lock = threading.Lock()
-        self._computing = threading.Lock()  # one answer at a time: pages stay quick while one is computed
 
     def names(self) -> list[str]:
         """The served releases."""
@@ -135,6 +150,11 @@ class Catalogue:
             self._releases.move_to_end(key)
             return self._releases[key]
 
+    def kept(self, version: Version, asked: Asked) -> bool:
+        """Whether the free answer was computed before."""
+        with self._lock:
+            return (version.release, version.number, asked.key) in self._answers
+
     def answer(self, version: Version, asked: Asked) -> Answer:
         """The free answer from a version; computed once."""
         key = (version.release, version.number, asked.key)
@@ -142,15 +162,9 @@ class Catalogue:
             if key in self._answers:
                 self._answers.move_to_end(key)
                 return self._answers[key]
-        release = self.release(version)
-        with self._computing:
-            found = asked.answered(release)
+        found = asked.answered(self.release(version))
         with self._lock:
             self._answers[key] = found
             if len(self._answers) > KEPT_ANSWERS:
                 self._answers.popitem(last=False)
         return found
-
-    def computing(self) -> Any:
-        """Holds the place of the one computation."""
-        return self._computing

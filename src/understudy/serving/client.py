@@ -108,26 +108,29 @@ class Server:
         """
         return self._call("GET", f"/api/releases/{self._named(release)}")
 
-    def price(self, question: str, *, width: float, release: str | None = None, **asking: Any) -> dict[str, Any]:
-        """Say what an interval of some width would cost. Nothing is charged.
+    def price(
+        self, question: str, *, width: float | None = None, release: str | None = None, **asking: Any
+    ) -> dict[str, Any]:
+        """Say what an interval of some width would cost, or a verdict on a claim. Nothing is charged.
 
         Parameters
         ----------
         question
             The question.
         width
-            How wide the interval may be.
+            How wide the interval may be; left out for a verdict.
         release
             The name of the release; not needed if there is one only.
         **asking
-            ``family``, ``event``, ``where``, ``by`` and ``level``, as for ``infer``.
+            ``family``, ``event``, ``where``, ``by`` and ``level``, as for ``infer``; ``at_least`` and ``margin``, as
+            for ``verify``.
 
         Returns
         -------
         dict[str, Any]
             The price, what is left, and how the answer will look.
         """
-        body = {"question": question, "width": width, **asking}
+        body = {"question": question, **asking} if width is None else {"question": question, "width": width, **asking}
         return self._call("POST", f"/api/releases/{self._named(release)}/price", body)
 
     def infer(
@@ -226,6 +229,9 @@ class Server:
             if state == "done":
                 record = found["record"]
                 return _answer(record["answer"], record["release"], int(record["release_version"]), record)
+            if state == "shared":  # somebody else's job for the very same answers it
+                job = str(found["answered_by"])
+                continue
             if state in ("declined", "refused"):
                 raise BudgetError(f"the confirmation {job} was {state}; nothing was charged.")
             if state == "failed":

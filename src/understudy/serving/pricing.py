@@ -1,14 +1,13 @@
 """What a confirmation costs: from public facts alone, for the width of an interval that an analyst wants.
 
-An analyst never names an epsilon. The price is the smallest rho with which the answer from one fresh noisy table is
-expected to be as narrow as wanted, longer by what the choice of the question costs. It is found by rehearsal: the table
-is filled with what the release itself says, the noise is that of the rho in question, and ``infer`` answers. Nothing is
-drawn from the data.
+An analyst never names an epsilon. The price is the smallest rho with which the answer from one fresh noisy table, with
+the release where that helps, is expected to be as narrow as wanted; what the choice of the question costs included. It
+is found by rehearsal: the table is filled with what the release itself says, the noise is that of the rho in question,
+and ``infer`` answers. Nothing is drawn from the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, log10
@@ -21,9 +20,10 @@ from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.answer import Answer
 from understudy.inference.evidence import public_records
-from understudy.inference.joined_tables import NEWEST
-from understudy.inference.labels import RANGE, VALID
+from understudy.inference.joined_tables import ANY_QUESTION, CONFIRMED
+from understudy.inference.labels import RANGE, VALID, worst
 from understudy.inference.noise_aware import estimated_records
+from understudy.inference.weighting import chosen_weight
 from understudy.privacy.gate.measurement_steps import measure_step, query_of
 from understudy.privacy.promise.calibrate import noise_for
 from understudy.privacy.promise.definition import ZCDP, Unit
@@ -31,7 +31,7 @@ from understudy.privacy.promise.plan import Plan
 from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.release.growing import add_measurement, require_growing
 from understudy.release.table_release import Release
-from understudy.serving.asking import WRONG, Asked, finite, width_of, wrong_verdict
+from understudy.serving.asking import WRONG, Asked, finite, width_of, widths_sold, wrong_verdict
 
 METHOD = "confirm"  # of the plan of a confirmation
 MOST_CELLS = 20_000  # of the table that decides a question
@@ -39,7 +39,8 @@ LEAST_RHO = Fraction(1, 10**7)
 STEPS = 7  # halvings of the range of rho, on a logarithmic scale
 DIGITS = 3  # of a price, rounded up
 DRAWS = 1000  # of a rehearsal
-AIMED = 0.97  # of the wanted width: what comes out differs a little from what was rehearsed
+AIMED = 0.93  # of the wanted width: what comes out differs a little from what was rehearsed
+ROOM_FOR_LABEL = 2.0  # times the price at which a rehearsed answer gets its label
 REHEARSED = {"account": "", "run": "", "head": "", "sequence": 0}
 
 
@@ -80,14 +81,18 @@ def confirmation_plan(
     cells = int(schema.allowed(margin).sum())
     step = measure_step(label=label, margin=margin, noise=noise, sensitivity=sensitivity, cells=cells)
     return Plan(
-        schema_fingerprint=schema.fingerprint, method=METHOD, budget=budget, unit=unit, copies=1, rows=None,
+        schema_fingerprint=schema.declared.fingerprint, method=METHOD, budget=budget, unit=unit, copies=1, rows=None,
         records=None, steps=(step,), notes=notes,
     )  # fmt: skip
 
 
-def deciding_table(asked: Asked, schema: Schema) -> tuple[str, ...]:
-    """The attributes of the one table that decides a question."""
+def deciding_table(asked: Asked, release: Release) -> tuple[str, ...]:
+    """The attributes of the one table that decides a question: with the weight, where rows stand for people by one."""
+    schema = release.schema
     margin = asked.estimand(schema).margin
+    weight = chosen_weight(release, None)
+    if weight is not None:
+        margin = schema.margin({*margin, weight})
     if not margin:
         raise UnsupportedError("this question is about no attribute; there is nothing to measure.")
     if schema.cells(margin) > MOST_CELLS:
@@ -101,13 +106,14 @@ def deciding_table(asked: Asked, schema: Schema) -> tuple[str, ...]:
 def price(release: Release, asked: Asked, width: float, *, most: Fraction) -> Price:
     """The price of an interval of some width; ``most`` is the largest rho that could be paid.
 
+    The label is as good as a larger price would make it: a narrow interval with a worse label is not sold instead.
     Refused with the narrowest width that can be had, if that is wider than wanted. Free if the release answers so
     narrowly already, or if this very question was sold for such a width before, whatever came out.
     """
     if finite(width, "the width of the interval") <= 0:
         raise InputError("the width of the interval must be positive.")
     require_growing(release)
-    margin = deciding_table(asked, release.schema)
+    margin = deciding_table(asked, release)
     cells = int(release.schema.allowed(margin).sum())
     now = _answer_now(release, asked)
 
@@ -117,42 +123,52 @@ def price(release: Release, asked: Asked, width: float, *, most: Fraction) -> Pr
             margin=margin, cells=cells, label_now="none" if now is None else now.validity, label_expected=label,
         )  # fmt: skip
 
-    sold = [note for one in release.provenance.added for note in one.plan.notes]
-    again = any(float(width_sold) <= width for width_sold in widths_sold(asked, sold))
-    enough = now is not None and now.validity in (VALID, RANGE) and width_of(now) <= width
-    if now is not None and enough and asked.margin is not None:
-        enough = len(now.estimates) == 1 and now.validity == VALID and wrong_verdict(asked, now) <= WRONG
-    if now is not None and (again or enough):
+    if now is not None and _known(release, asked, width, now):
         return priced(Fraction(0), width_of(now), now.validity)
     if most < LEAST_RHO:
         raise UnsupportedError("nothing is left of the budget, so nothing can be confirmed on the data.")
     rehearsed = _rehearsal(release, asked, margin)
     best = rehearsed(most)
+    if not {VALID, RANGE} & set(best.labels):
+        why = "; ".join(text for text in best.warnings if text != ANY_QUESTION)
+        raise UnsupportedError(
+            f"a confirmation is not sold here: with all that is left of the budget the answer would still be "
+            f"{best.validity}. {why[:1].upper()}{why[1:]}."
+        )
     if width_of(best) > width:
         raise UnsupportedError(
             f"an interval of width {width:g} cannot be had: with all that is left of the budget it would be about "
             f"{width_of(best):.3g} wide. Part of the width is the sampling of people, which no budget makes narrower."
         )
-    low, high, answer = log10(LEAST_RHO), log10(most), best
+    low, high, answer, by_label = log10(LEAST_RHO), log10(most), best, False
     for _ in range(STEPS):
         middle = (low + high) / 2
         tried = rehearsed(_rounded_up(10**middle, most))
-        if width_of(tried) <= AIMED * width:
+        narrow = width_of(tried) <= AIMED * width
+        if narrow and worst((tried.validity, best.validity)) == best.validity:
             high, answer = middle, tried
         else:
-            low = middle
+            low, by_label = middle, by_label or narrow
+    if by_label:  # at the edge of its label the noise itself would decide about it
+        high = min(high + log10(ROOM_FOR_LABEL), log10(most))
+        answer = rehearsed(_rounded_up(10**high, most))
     return priced(_rounded_up(10**high, most), width_of(answer), answer.validity)
 
 
-def sale_note(asked: Asked, width: float) -> str:
-    """What the plan of a confirmation says about who asked for what, so that it is not sold a second time."""
-    return f"Asked: {asked.key}; width {float(width)!r}"
+def already_answered(release: Release, asked: Asked, width: float) -> bool:
+    """Whether a release answers a question as narrowly as wanted, so that nothing has to be bought."""
+    now = _answer_now(release, asked)
+    return now is not None and _known(release, asked, width, now)
 
 
-def widths_sold(asked: Asked, notes: Sequence[str]) -> list[str]:
-    """The widths for which this very question was confirmed before."""
-    start = sale_note(asked, 0.0).removesuffix("0.0")
-    return [note.removeprefix(start) for note in notes if note.startswith(start)]
+def _known(release: Release, asked: Asked, width: float, now: Answer) -> bool:
+    sold = [note for one in release.provenance.added for note in one.plan.notes]
+    if any(width_sold <= width for width_sold in widths_sold(asked, sold)):
+        return True
+    enough = now.validity in (VALID, RANGE) and width_of(now) <= width
+    if asked.margin is None or not enough:
+        return enough
+    return len(now.estimates) == 1 and now.validity == VALID and wrong_verdict(asked, now) <= WRONG
 
 
 def _answer_now(release: Release, asked: Asked) -> Answer | None:
@@ -186,7 +202,7 @@ class _Rehearsed:
         query = query_of(plan.steps[0])
         table = Measurement(margin=self.margin, values=self.values, mechanism=query.mechanism, label=query.label)
         grown = add_measurement(self.release, table, plan=plan, ledger=REHEARSED)
-        return self.asked.answered(grown, draws=DRAWS, use=NEWEST)
+        return self.asked.answered(grown, draws=DRAWS, use=CONFIRMED)
 
 
 def _rounded_up(rho: float, most: Fraction) -> Fraction:

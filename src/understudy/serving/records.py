@@ -12,21 +12,22 @@ from understudy.core.exact_numbers import to_text
 from understudy.core.measurement import Measurement
 from understudy.errors import UnderstudyError
 from understudy.inference.answer import Answer
-from understudy.inference.joined_tables import APART, NEWEST, TOGETHER
+from understudy.inference.joined_tables import APART, CONFIRMED, TOGETHER
 from understudy.privacy.ledger.store import canonical
 from understudy.release.table_release import Release
 from understudy.serving.asking import Asked, verdict, width_of
 from understudy.serving.database.jobs import Job
 
 FORMAT = "understudy confirmation"
-VERSION = 2  # in version 1 `answer` was that of all tables, and `fresh_alone` that of the fresh one
+VERSION = 3  # `answer`: in version 1 of all tables without room for a choice, in version 2 of the fresh one alone
 
 
 def make_record(
     job: Job, *, before: Release, after: Release, fresh: Measurement, number: int, ledger: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The record of a job from public values alone: the answer of the fresh table, whose noise no choice of a question
-    could follow; that of the release before; and that of all tables, for a question that was fixed beforehand."""
+    """The record of a job from public values alone: the answer of the fresh table, with the release where that helps
+    and with room for the choice of the question; that of the release before; and that of all tables, for a question
+    that was fixed beforehand."""
     body: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -34,7 +35,7 @@ def make_record(
         "release": job.release,
         "release_version": number,
         "asked": job.asked.to_json(),
-        "answer": _answer(job.asked, after, use=NEWEST),
+        "answer": _answer(job.asked, after, use=CONFIRMED),
         "before": _answer(job.asked, before),
         "all_tables": _answer(job.asked, after, use=TOGETHER),
         "table": list(fresh.margin),

@@ -11,9 +11,11 @@ from urllib.parse import urlsplit
 
 from understudy.core.folders import as_path
 from understudy.errors import InputError, unknown_name
+from understudy.serving.pacing import Pace
 
 DATABASE, OPENID_SECRET = "UNDERSTUDY_DATABASE", "UNDERSTUDY_OPENID_SECRET"
 IN_FILE = "_FILE"  # after the name of a variable: the file that holds its value
+JOBS_AT_ONCE = 6  # jobs in the time of one answer, unless the settings say otherwise
 URLS = ("postgresql://", "postgres://")
 
 
@@ -47,7 +49,8 @@ class Settings:
     releases: Path
     datasets: tuple[Dataset, ...]
     title: str = "Validation server"
-    answer_seconds: float = 60.0
+    answer_seconds: float = 60.0  # from an approval to its answer
+    job_seconds: float = 10.0  # between the answers of two jobs that were approved at the same time
     four_eyes: bool = False
     secure_cookies: bool = True
     requests_per_minute: int = 240
@@ -59,6 +62,11 @@ class Settings:
             if one.name == name:
                 return one
         raise unknown_name("data set", name, [one.name for one in self.datasets])
+
+    @property
+    def pace(self) -> Pace:
+        """When answers appear."""
+        return Pace(answer=self.answer_seconds, job=self.job_seconds)
 
     def place(self, text: str) -> Path:
         return self.folder / text
@@ -100,6 +108,7 @@ def _settings(document: dict[str, Any], path: Path) -> Settings:
     datasets = tuple(_dataset(one, path) for one in listed)
     if len({one.name for one in datasets}) != len(datasets):
         raise InputError(f"{path} names a data set twice.")
+    _check_apart(datasets, folder, path)
     values: dict[str, Any] = {
         "title": _text(server.get("title", "Validation server"), "title", path),
         "answer_seconds": _number(server.get("answer_seconds", 60), "answer_seconds", path, 0.1, 86_400),
@@ -110,9 +119,26 @@ def _settings(document: dict[str, Any], path: Path) -> Settings:
         "four_eyes": _flag(server.get("four_eyes", False), "four_eyes", path),
         "secure_cookies": _flag(server.get("secure_cookies", True), "secure_cookies", path),
     }
+    usual = values["answer_seconds"] / JOBS_AT_ONCE
+    values["job_seconds"] = _number(server.get("job_seconds", usual), "job_seconds", path, 0.01, 86_400)
     releases = folder / _text(server.get("releases", "releases"), "releases", path)
     openid = None if "openid" not in document else _openid(document["openid"], path)
     return Settings(folder=folder, releases=releases, datasets=datasets, openid=openid, **values)
+
+
+def _check_apart(datasets: tuple[Dataset, ...], folder: Path, path: Path) -> None:
+    """Refuses the same data under two accounts: each would allow a whole budget about the same people."""
+    files = [os.path.realpath(folder / one.data) for one in datasets]
+    for place, file in enumerate(files):
+        if file in files[:place]:
+            first, second = datasets[files.index(file)].name, datasets[place].name
+            raise InputError(
+                f"{path}: the data sets '{first}' and '{second}' are the same data. One data set has one account; "
+                "several releases of it can be served under one name."
+            )
+    states = [os.path.realpath(folder / one.state) for one in datasets]
+    if len(set(states)) != len(states):
+        raise InputError(f"{path}: two data sets have the same state folder; each worker needs its own.")
 
 
 def _openid(given: object, path: Path) -> OpenId:

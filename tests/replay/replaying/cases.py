@@ -16,7 +16,7 @@ from typing import Any
 import understudy as us
 from replaying import commutes, homes, tables
 from understudy.commutes.shared.flow_method import flow_synthesizers
-from understudy.core.places import DESTINATION
+from understudy.core.places import DESTINATION, Places
 from understudy.errors import UnderstudyError
 from understudy.households.shared.family_method import family_synthesizers
 from understudy.privacy.exact.gaussian_profile import gaussian_mu_squared
@@ -50,6 +50,7 @@ UNITS = {
 FLOW_UNITS = {
     "destination fixed": us.Unit(kind="replace", fixed=(DESTINATION,)),
     "three jobs, destination fixed": us.Unit(kind="replace", fixed=(DESTINATION,), rows_per_unit=3),
+    "destination and segment fixed": us.Unit(kind="replace", fixed=(DESTINATION, "kind")),
     "replace": us.Unit(kind="replace"),
     "three jobs": us.Unit(kind="replace", rows_per_unit=3),
     "add_remove": us.Unit(kind="add_remove"),
@@ -59,6 +60,7 @@ HOME_UNITS = {
     "household": us.Unit(kind="replace", unit_id="home"),
     "person": us.Unit(kind="replace", unit_id="home", fixed=("size", "tenure")),
     "household, add_remove": us.Unit(kind="add_remove", unit_id="home"),
+    "person alone": us.Unit(kind="replace", unit_id="number", fixed=("size", "tenure")),
 }
 # Values of options that change what is asked of the gate or what is done with its answers.
 OPTIONS: dict[str, tuple[str, ...]] = {
@@ -83,7 +85,11 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "must": ("crosstab(sex, age)",),
     "look_again": ("always",),
     "choose": ("aim", "mst", "independent"),
-    "noise": ("geometric", "gaussian"),
+    "noise": ("geometric", "gaussian", "exponential"),
+    "effects": ("pairs",),
+    "cells_share": ("0",),
+    "areas": ("row",),
+    "long_miles": ("0", "3"),
 }
 # Options that go together, by the option that a method must have.
 TOGETHER: dict[str, tuple[dict[str, str], ...]] = {
@@ -91,6 +97,7 @@ TOGETHER: dict[str, tuple[dict[str, str], ...]] = {
         {"must": "crosstab(age, job)", "must_rows": "false", "must_share": "0.9"},
         {"must": "predict(job)", "strata": "sex"},
     ),
+    "bound": ({"noise": "trimmed", "bound": "40"}, {"noise": "trimmed", "bound": "400"}),
     "pairs": ({"choose": "mst", "pairs": "false"},),
     "shrink": ({"coarsen": "none", "shrink": "LAST"}, {"coarsen": "none", "shrink": "LAST", "rule": "theorem"}),
     "decay_share": (
@@ -113,7 +120,7 @@ class Case:
     """One method with its options, under a unit and a budget, on one of the small tables."""
 
     method: str
-    world: str  # people, answers, amounts, weighted, codes, listed, tiny, commutes, homes
+    world: str  # people, answers, amounts, weighted, codes, listed, tiny, commutes, surrounded; homes, whole or alike
     unit_name: str
     budget_name: str
     options: dict[str, str] = field(default_factory=dict, hash=False)
@@ -127,11 +134,16 @@ class Case:
 
     @property
     def of_commutes(self) -> bool:
-        return self.world == "commutes"
+        return self.world in {"commutes", "surrounded"}
+
+    @property
+    def places(self) -> Places:
+        """The places of commutes; ``surrounded`` ones have homes outside."""
+        return commutes.town(self.world == "surrounded")
 
     @property
     def of_homes(self) -> bool:
-        return self.world == "homes"
+        return self.world in {"homes", "whole homes", "alike homes"}
 
     @property
     def unit(self) -> us.Unit:
@@ -158,7 +170,10 @@ class Case:
             "codes": tables.codes,
             "listed": tables.listed,
             "commutes": commutes.commutes,
+            "surrounded": commutes.commutes,
             "homes": homes.homes,
+            "whole homes": homes.whole_homes,
+            "alike homes": homes.alike_homes,
         }
         return made[self.world]()
 
@@ -172,7 +187,7 @@ class Case:
         last = f"2:1,{commutes.last_distance()[0]!r}:0.8"
         options = {name: value.replace("LAST", last) for name, value in self.options.items()}
         rows = None if self.of_commutes or self.unit.public_total else 20
-        domain = commutes.town() if self.of_commutes else self.table.schema
+        domain = self.places if self.of_commutes else self.table.schema
         return us.plan(
             domain,
             method=self.method,
@@ -236,14 +251,16 @@ def possible_cases() -> tuple[Case, ...]:
     found: list[Case] = []
     for registry, worlds, units in (
         (synthesizers, ("people", "answers", "amounts", "weighted", "codes", "listed"), UNITS),
-        (flow_synthesizers, ("commutes",), FLOW_UNITS),
-        (family_synthesizers, ("homes",), HOME_UNITS),
+        (flow_synthesizers, ("commutes", "surrounded"), FLOW_UNITS),
+        (family_synthesizers, ("homes", "whole homes", "alike homes"), HOME_UNITS),
     ):
         for method in registry:
             kind = registry[method]
             for world in worlds:
                 for unit in units:
                     if world == "answers" and "fixed" in unit:
+                        continue
+                    if world == "whole homes" and unit != "person alone":  # the others see no more of them
                         continue
                     for budget in kind.guarantees:
                         if budget == "none":

@@ -15,11 +15,15 @@ from understudy.core.places import DESTINATION, Places, make_places
 from understudy.privacy.mechanisms.place_tree_compiled import squared_distance
 
 Job = tuple[int, int]  # origin, destination
+SEGMENT = "kind"  # the partition of the jobs into S0, S1 and S2
 
 
-@lru_cache(maxsize=1)
-def town() -> Places:
-    """Sixteen places in four rows, in nested areas."""
+OUTSIDE = (8, 12)  # homes of some workers, and where neighbours move to
+
+
+@lru_cache(maxsize=2)
+def town(surrounded: bool = False) -> Places:
+    """Sixteen places in four rows, in nested areas; two of them are homes outside, if it is surrounded."""
     number = np.arange(16)
     return make_places(
         [f"p{n:02d}" for n in number],
@@ -31,6 +35,7 @@ def town() -> Places:
             "block": [f"b{n // 2:02d}" for n in number],
         },
         population=number * 3 + 1,
+        outside=np.isin(number, OUTSIDE) if surrounded else None,
     )
 
 
@@ -88,7 +93,10 @@ def neighbours(table: Commutes, unit: us.Unit) -> Iterator[tuple[str, Commutes]]
     def moved(which: list[int], origin: int, destination: int | None = None) -> Commutes:
         changed = list(jobs)
         for number in which:
-            changed[number] = (origin, jobs[number][1] if destination is None else destination)
+            # Where the segment is fixed, it stays what it was: that of the home, by its number modulo three.
+            kept = (jobs[number][0] - origin) % 3 if SEGMENT in unit.fixed else 0
+            home = origin + kept - (3 if origin + kept > 15 else 0)
+            changed[number] = (home, jobs[number][1] if destination is None else destination)
         return replace(table, jobs=tuple(changed))
 
     if unit.kind == "replace":

@@ -39,13 +39,29 @@ table = "persons"
 name = "sex"
 levels = ["F", "M"]
 """
+# Nobody is left out and roles come from a column, so tables of single members are measured for a person.
+WHOLE = SCHEMA.replace('at_most = 4\nbeyond = "sample"', "at_most = 6").replace(
+    'age = "age"\nadult = 18\nchild_younger = 15', 'column = "relation"\nreference = ["1"]\nchild = ["3"]'
+)
+# All members are alike, so pairs of them are measured for a person; and what is derived is counted.
+ALIKE = (
+    SCHEMA.replace('at_most = 4\nbeyond = "sample"', "at_most = 6").replace(
+        '[roles]\nage = "age"\nadult = 18\nchild_younger = 15\n', ""
+    )
+    + """[[derived]]
+name = "years"
+function = "sum"
+of = "age"
+edges = [0, 40, 90, 200]
+"""
+)
 Member = tuple[int, str]
 Home = tuple[str, tuple[Member, ...]]
 
 
-@lru_cache(maxsize=1)
-def schema() -> us.LinkedSchema:
-    found = parse_any_schema(SCHEMA)
+@lru_cache(maxsize=3)
+def schema(text: str = SCHEMA) -> us.LinkedSchema:
+    found = parse_any_schema(text)
     assert isinstance(found, us.LinkedSchema)
     return found
 
@@ -53,10 +69,11 @@ def schema() -> us.LinkedSchema:
 @dataclass(frozen=True, kw_only=True)
 class Homes:
     homes: tuple[Home, ...]
+    text: str = SCHEMA
 
     @property
     def schema(self) -> us.LinkedSchema:
-        return schema()
+        return schema(self.text)
 
     def arrow(self) -> pa.Table:
         rows = [
@@ -64,7 +81,20 @@ class Homes:
             for place, (tenure, members) in enumerate(self.homes)
             for number, (age, sex) in enumerate(members)
         ]
+        if self.text == WHOLE:  # what a member says of itself
+            for row in rows:
+                row["relation"] = "1" if row["number"] == 0 else "3" if int(str(row["age"])) < 18 else "4"
         return pa.Table.from_pylist(rows)
+
+
+def whole_homes() -> Homes:
+    """The same households, none of them too large."""
+    return replace(homes(), text=WHOLE)
+
+
+def alike_homes() -> Homes:
+    """The same households, with nothing said of who is who."""
+    return replace(homes(), text=ALIKE)
 
 
 def homes() -> Homes:

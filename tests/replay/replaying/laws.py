@@ -271,3 +271,32 @@ def gaussian_tail(scale: Fraction, least: int) -> float:
     steps = np.arange(-reach, reach + 1)
     weights = np.exp(-((steps / float(scale)) ** 2) / 2)
     return float(weights[steps >= least].sum() / weights.sum())
+
+
+def exponential_loss(scale: float, one: int, other: int) -> float:
+    """The largest log ratio of two counts by the exponential mechanism on 0, 1, 2, ..., by listing outputs."""
+    outputs = np.arange(max(one, other) + math.ceil(60 * scale) + 2)
+    logs = []
+    for count in (one, other):
+        weights = np.exp(-np.abs(outputs - count) / scale)
+        logs.append(-np.abs(outputs - count) / scale - math.log(float(weights.sum())))
+    return float(np.abs(logs[0] - logs[1]).max())
+
+
+def trimmed_tail(scale: float, bound: int, step: int) -> float:
+    """The probability of noise within a bound that noise of a count that is ``step`` more cannot imitate."""
+    values = np.arange(-bound, bound + 1)
+    weights = np.exp(-(values.astype(float) ** 2) / (2 * scale**2))
+    return float(weights[values < step - bound].sum() / weights.sum())
+
+
+def trimmed_delta(scale: float, bound: int, steps: list[int], epsilon: float) -> float:
+    """The delta of Gaussian noise within a bound, if cells move by these steps, by listing all outputs."""
+    values = np.arange(-bound, bound + 1)
+    weights = np.exp(-(values.astype(float) ** 2) / (2 * scale**2))
+    law = dict(zip(values.tolist(), (weights / weights.sum()).tolist(), strict=True))
+    pairs = [(1.0, 1.0)]
+    for step in steps:
+        cell = [(chance, law.get(value - step, 0.0)) for value, chance in law.items()]
+        pairs = [(p * a, q * b) for p, q in pairs for a, b in cell]
+    return math.fsum(max(p - math.exp(epsilon) * q, 0.0) for p, q in pairs)

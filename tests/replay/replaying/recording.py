@@ -40,6 +40,7 @@ class Run:
     noise: tuple[NoiseCall, ...]
     reported_above: int | None = None  # cells with noisy values up to it are left out
     codes: tuple[str, ...] | None = None  # those that occur; the answer has a 0 where one is not told
+    bound: int | None = None  # of noise that stays within it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,6 @@ from typing import Any
 
 import understudy as us
 from replaying.cases import Case
-from replaying.commutes import town
 from replaying.recording import Recording
 from replaying.verdict import Judge, Tally
 from replaying.watching import watched
@@ -25,7 +24,7 @@ Opener = Callable[[Case, Any], Any]
 def open_embedded(case: Case, table: Any) -> Any:
     """The table as the embedded engine reads it."""
     if case.of_commutes:
-        return us.open_commutes(table.arrow(), places=town())
+        return us.open_commutes(table.arrow(), places=case.places)
     if case.of_homes:
         return us.open_households(table.arrow(), table.schema)
     return us.open_source(table.arrow(), table.schema)

@@ -18,6 +18,7 @@ from understudy.privacy.promise.definition import ZCDP, Definition, PureDP, Unit
 from understudy.privacy.promise.event import (
     ApproxLoss,
     Event,
+    ExponentialCounts,
     GaussianNoise,
     GeometricNoise,
     GumbelMax,
@@ -25,6 +26,7 @@ from understudy.privacy.promise.event import (
     PureLoss,
     Strata,
     ThresholdedNoise,
+    TrimmedGaussianNoise,
     promises_definition_6,
 )
 
@@ -33,6 +35,10 @@ LAWS = {
     GeometricNoise: "geometric",
     GaussianNoise: "discrete_gaussian",
     ThresholdedNoise: "discrete_gaussian",
+}
+BOUNDED = {
+    "trimmed_gaussian": ("discrete_gaussian", (ApproxLoss, TrimmedGaussianNoise)),
+    "exponential_counts": ("geometric", (ExponentialCounts,)),
 }
 CHOICES = {NoisyMax: "exponential", GumbelMax: "gumbel"}
 
@@ -84,6 +90,9 @@ class Judge:
             yield from self._noise(f"measured '{asked[0]}'", run, event)
 
     def _noise(self, what: str, run: Run, event: Event) -> Iterator[str]:
+        if run.mechanism in BOUNDED:
+            yield from self._bounded_noise(what, run, event)
+            return
         law, scale = LAWS.get(type(event)), getattr(event, "scale", None)
         if law is None:
             yield f"{what}: charged as {type(event).__name__}, which says nothing of noise on counts"
@@ -104,6 +113,43 @@ class Judge:
             noise = np.concatenate([call.values.ravel() for call in drawn]) if drawn else np.zeros(0, dtype=np.int64)
             if not np.array_equal(run.answer.ravel(), run.truth.ravel() + noise):
                 yield f"{what}: what came out is not the counts plus the noise that was drawn"
+
+    def _bounded_noise(self, what: str, run: Run, event: Event) -> Iterator[str]:
+        """Noise that is drawn again where it does not fit: what came out is some of what was drawn, all of it fits."""
+        law, charge = BOUNDED[run.mechanism]
+        if type(event) not in charge:
+            yield f"{what}: {run.mechanism} was charged as {type(event).__name__}"
+        if {call.law for call in run.noise} != {law} or len({call.scale for call in run.noise}) != 1:
+            yield f"{what}: {run.mechanism} drew noise of {_shown(run.noise)}"
+        made = (run.answer - run.truth).ravel()
+        drawn = np.concatenate([call.values.ravel() for call in run.noise])
+        if drawn.size < made.size or not np.isin(made, drawn).all():
+            yield f"{what}: what came out is not the counts plus noise that was drawn"
+        fits = run.answer >= 0 if run.bound is None else np.abs(made) <= run.bound
+        if not fits.all():
+            yield f"{what}: noise beyond its bound came out"
+
+    def _bounded_lost(self, what: str, run: Run, again: Run, event: Event | None) -> Iterator[str]:
+        """The exact loss between two tables, from the scale that was drawn with, by listing outputs."""
+        moved = [(int(a), int(b)) for a, b in zip(run.truth.ravel(), again.truth.ravel(), strict=True) if a != b]
+        scale = float(run.noise[0].scale)
+        if isinstance(event, ExponentialCounts):
+            lost = sum(laws.exponential_loss(scale, one, other) for one, other in moved)
+            charged, kind = float(loss_of(event, self.unit).epsilon or 0), "epsilon"
+        elif isinstance(event, TrimmedGaussianNoise):
+            if event.scale != run.noise[0].scale or event.bound != run.bound:
+                yield f"{what}: noise of scale {scale:g} within {run.bound}, charged {event}"
+            steps = [abs(other - one) for one, other in moved]
+            lost = sum(laws.trimmed_tail(scale, int(event.bound), step) for step in steps)
+            charged, kind = float(loss_of(event, self.unit).approx_delta), "delta of the ends"
+        elif isinstance(event, ApproxLoss) and run.bound is not None:
+            charged, kind = float(event.delta), "delta"
+            lost = laws.trimmed_delta(scale, run.bound, [other - one for one, other in moved], float(event.epsilon))
+        else:
+            return
+        self.tally.note(kind, lost / charged)
+        if lost > charged * (1 + 1e-6):
+            yield f"{what}: {kind} {lost:.6g} between neighbours, charged {charged:g}"
 
     def _choice_alone(self, passage: Passage) -> Iterator[str]:
         if len(passage.charged) != 1 or len(passage.choices) != 1:
@@ -196,6 +242,8 @@ class Judge:
                 twice = one.kind == "compare" or "contrasts" in one.asked[number][2:3]
                 most = self.unit.rows_per_unit * (2 if twice and self.unit.kind == "replace" else 1)
                 yield from self._moved(f"measured '{one.asked[number][0]}'", run, again, event, most)
+                if run.mechanism in BOUNDED:
+                    yield from self._bounded_lost(f"measured '{one.asked[number][0]}'", run, again, event)
                 lost += self._spent(run, again, event)
             for choice, again in zip(one.choices, other.choices, strict=True):
                 yield from self._scores(choice, again, one.charged[0])
@@ -304,7 +352,7 @@ class Judge:
         if run.truth.shape != again.truth.shape or not run.noise or not run.noise[0].scale:
             return Fraction(0)
         moved, scale = np.abs(run.truth - again.truth), run.noise[0].scale
-        if isinstance(event, GaussianNoise):
+        if isinstance(event, GaussianNoise | TrimmedGaussianNoise):
             return Fraction(int((moved**2).sum())) / (2 * scale**2)
         epsilon = Fraction(int(moved.sum())) / scale
         return epsilon**2 / 2 if isinstance(self.budget, ZCDP) else epsilon

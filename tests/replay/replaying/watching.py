@@ -205,7 +205,10 @@ def _watch_mechanisms(patch: pytest.MonkeyPatch, watch: Watch) -> None:
         patch.setattr(kind, name, run)
 
     def of_dense(mechanism: Any, given: Any, made: Any, noise: tuple[NoiseCall, ...]) -> Run:
-        return Run(mechanism=mechanism.name, truth=np.array(given[0]), answer=np.array(made), noise=noise)
+        return Run(
+            mechanism=mechanism.name, truth=np.array(given[0]), answer=np.array(made), noise=noise,
+            bound=getattr(mechanism, "bound", None),
+        )  # fmt: skip
 
     def of_sparse(mechanism: Any, given: Any, made: Any, noise: tuple[NoiseCall, ...]) -> Run:
         truth = np.zeros(mechanism.domain, dtype=np.int64)

@@ -1,6 +1,7 @@
 """Segments of jobs: a job is in one cell of every table of them, sums agree, bad partitions are refused."""
 
 import itertools
+import re
 import warnings
 
 import numpy as np
@@ -11,11 +12,15 @@ import pytest
 import understudy as us
 from understudy.commutes import commute_kind
 from understudy.commutes.commute_kind import segments_add_up
-from understudy.commutes.shared.segments import drawn_segments, fitted, read_segments, segment_tables
+from understudy.commutes.map.commute_map import build_map
+from understudy.commutes.shared.segment_jobs import drawn_segments, drawn_to_sizes, fitted
+from understudy.commutes.shared.segments import measured_jointly, read_groups, read_segments, segment_designs
+from understudy.core.flows import Partition
 from understudy.core.places import make_places
 from understudy.demo.lodes import SEGMENTS, write_state
-from understudy.errors import InputError, InternalError, UnsupportedError
-from understudy.privacy.gate.flow_gate import FlowTable, flow_sensitivity
+from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError
+from understudy.privacy.gate.flow_gate import FlowGate, FlowTable, flow_sensitivity
+from understudy.privacy.gate.journal import Journal
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.randomness.streams import SeededStream
 
@@ -35,8 +40,8 @@ def table_of(jobs):
 
 def counts_of(jobs):
     source = us.open_commutes(table_of(jobs), places=PLACES)
-    source.check_segments(("S0", "S1"))
-    return [source.count_segments(table) for table in segment_tables(PLACES, SEGMENT)]
+    source.check_segments(read_groups(SEGMENT)[0])
+    return [source.count_segments(table) for table in segment_designs(PLACES, SEGMENT, Unit())[0].tables]
 
 
 @pytest.mark.parametrize("fixed", [(), ("destination",)])
@@ -55,7 +60,7 @@ def test_sensitivities_hold_over_all_neighbours(kind, fixed):
         neighbours = [
             [*jobs[:n], one, *jobs[n + 1 :]] for n in range(3) for one in every if not fixed or one[1] == jobs[n][1]
         ]
-    tables = segment_tables(PLACES, SEGMENT)
+    tables = segment_designs(PLACES, SEGMENT, unit)[0].tables
     moved = [[np.abs(new - old) for new, old in zip(counts_of(one), before, strict=True)] for one in neighbours]
     for number, table in enumerate(tables):
         stated = flow_sensitivity(table, unit)
@@ -66,7 +71,7 @@ def test_sensitivities_hold_over_all_neighbours(kind, fixed):
 
 def test_a_table_by_destination_and_segment_is_never_public():
     with pytest.raises(InternalError, match="not public"):
-        FlowTable(label="x", cells=2, classify=lambda o, d: d, by_destination=True, segments=("S0", "S1"))
+        FlowTable(label="x", cells=2, classify=lambda o, d: d, by_destination=True, segments=read_groups(SEGMENT)[0])
 
 
 def test_segments_that_are_no_partition_are_refused_and_nothing_is_charged(tmp_path):
@@ -80,7 +85,7 @@ def test_segments_that_are_no_partition_are_refused_and_nothing_is_charged(tmp_p
         source, budget=us.PureDP(epsilon=10), method="commute_tree", ledger=ledger, account="jobs"
     )  # all is left
     workers = us.open_commutes(pa.table({"origin": ["a"], "destination": ["b"]}), places=PLACES)
-    with pytest.raises(InputError, match="counted pairs"):
+    with pytest.raises(InputError, match="column 'kind' is not there"):
         us.synthesize(workers, budget=us.PureDP(epsilon=1), segments=SEGMENT)
 
 
@@ -140,7 +145,12 @@ def test_a_release_has_segments_that_add_up_and_answers_about_them(state, method
     assert answer.labels == ("valid",)
     area = release.places.areas["tract"] == b"44001000001"
     true = state.count_segments(
-        FlowTable(label="", cells=6, segments=SEGMENTS[6:], classify=lambda o, d: area[d].astype(int))
+        FlowTable(
+            label="",
+            cells=6,
+            classify=lambda o, d: area[d].astype(int),
+            segments=(Partition(name="industry", columns=SEGMENTS[6:]),),
+        )
     )
     assert abs(answer.value - true[3]) < 8 * answer.standard_error
     with pytest.raises(UnsupportedError, match="not of both together"):
@@ -166,9 +176,182 @@ def test_verify_sees_segments_that_do_not_add_up(state, tmp_path):
         segments_add_up(release)
 
 
-def test_segments_cannot_be_fixed(state):
-    with pytest.raises(InputError, match="only 'destination' can be fixed"):
-        us.synthesize(state, budget=us.PureDP(epsilon=1), unit=Unit(fixed=("destination", "age")), segments="age")
+def test_partitions_are_fixed_only_with_the_destination_and_only_if_they_are_asked_for():
+    def planned(fixed, segments):
+        us.plan(PLACES, method="commute_tree", budget=us.PureDP(epsilon=1), unit=Unit(fixed=fixed), segments=segments)
+
+    planned(("destination", "kind"), SEGMENT)
+    with pytest.raises(InputError, match="only together with the destination"):
+        planned(("kind",), SEGMENT)
+    with pytest.raises(InputError, match="can be fixed, and partitions that segments names, not age"):
+        planned(("destination", "age"), SEGMENT)
+    with pytest.raises(InputError, match="not crossed"):
+        planned(("destination", "kind"), f"{SEGMENT}*sex=F+M")
+
+
+def test_public_segments_are_seen_only_where_the_unit_fixes_them():
+    """The gate refuses to tell the segments of a destination that are not fixed, whatever a method asks."""
+    source, (kind,) = us.open_commutes(table_of([("a", "b", 0), ("b", "b", 1)]), places=PLACES), read_segments(SEGMENT)
+    for fixed, told in ((("destination",), False), (("destination", "kind"), True)):
+        plan = us.plan(
+            PLACES, method="commute_tree", budget=us.PureDP(epsilon=1), unit=Unit(fixed=fixed), segments=SEGMENT
+        )
+        gate = FlowGate(source=source, places=PLACES, plan=plan, stream=SeededStream(1))
+        if told:
+            assert gate.segment_sizes(kind).tolist() == [[0, 0], [1, 1], [0, 0]]
+        else:
+            with pytest.raises(DisclosureError, match="public only if the unit fixes"):
+                gate.segment_sizes(kind)
+
+
+@pytest.mark.parametrize("method", ["commute", "commute_tree"])
+def test_fixed_segments_are_public_by_workplace_and_measured_by_home(state, method, tmp_path):
+    unit = Unit(fixed=("destination", "age"))
+    plan = us.plan(state.places, method=method, budget=us.PureDP(epsilon=4), unit=unit, segments="age,industry")
+    labels = [step.label for step in plan.steps if step.label.startswith(("age", "industry"))]
+    assert labels == ["age by home area", "industry by home area", "industry by work area"]
+    assert any("each segment of age" in text for text in us.plan_advice(plan, state.places))
+    with warnings.catch_warnings(action="ignore"):
+        us.synthesize(
+            state, method=method, budget=us.PureDP(epsilon=4), unit=unit, segments="age,industry", copies=2,
+            out=tmp_path / "out",
+        )  # fmt: skip
+    assert all(check.passed for check in us.verify(tmp_path / "out"))
+    release = us.read_release(tmp_path / "out")
+    count = len(state.places)
+    true = state.count_segments(
+        FlowTable(
+            label="", cells=3 * count, classify=lambda o, d: d.astype(int),
+            segments=(Partition(name="age", columns=SEGMENTS[:3]),),
+        )
+    ).reshape(count, 3)  # fmt: skip
+    for copy in (1, 2):
+        table, at = release.flows(copy), np.asarray(release.coded(copy)[1])
+        for number, name in enumerate(SEGMENTS[:3]):
+            assert (np.bincount(at, table[name].to_numpy(), count) == true[:, number]).all()
+    answer = us.infer(release, "count(work in tract 44001000001, segment SA02)")
+    assert answer.low == answer.value == answer.high
+    assert us.infer(release, "count(home in tract 44001000001, segment SA02)").low < answer.value * 100
+    text = build_map([release], rings=[])
+    assert "how many are in each segment of age" in text
+
+
+def test_a_run_with_other_public_segments_is_not_resumed(tmp_path):
+    plan = us.plan(
+        PLACES, method="commute_tree", budget=us.PureDP(epsilon=1), unit=Unit(fixed=("destination", "kind")),
+        segments=SEGMENT,
+    )  # fmt: skip
+    (kind,) = read_segments(SEGMENT)
+    journal = Journal.create(tmp_path / "run", {})
+    first = us.open_commutes(table_of([("a", "b", 0), ("b", "b", 1)]), places=PLACES)
+    FlowGate(source=first, places=PLACES, plan=plan, stream=SeededStream(1), journal=journal).segment_sizes(kind)
+    again = FlowGate(source=None, places=PLACES, plan=plan, stream=SeededStream(1), journal=journal)
+    assert again.segment_sizes(kind).tolist() == [[0, 0], [1, 1], [0, 0]]
+    other = us.open_commutes(table_of([("a", "b", 0), ("b", "b", 0)]), places=PLACES)
+    gate = FlowGate(source=other, places=PLACES, plan=plan, stream=SeededStream(1), journal=journal)
+    with pytest.raises(InputError, match="not the data the run was started with"):
+        gate.segment_sizes(kind)
+
+
+def test_jobs_are_drawn_to_public_sizes_with_the_odds_of_their_homes():
+    """One workplace, homes of two kinds: all of it is met exactly, and the likelier home has the segment more often."""
+    jobs, destinations = np.array([30, 30]), np.zeros(2, dtype=np.int64)
+    shares, sizes = np.array([[0.8, 0.2], [0.2, 0.8]]), np.array([[20, 40]])
+    first = []
+    for seed in range(60):
+        found = drawn_to_sizes(destinations, jobs, shares, sizes, SeededStream(seed), "x")
+        assert found.sum(axis=0).tolist() == [20, 40]
+        assert (found.sum(axis=1) == jobs).all()
+        first.append(found[0, 0])
+    # Odds 4 and 1/4 for 20 of 60 jobs; drawn without replacement, by weight, nearly all are of the first home.
+    assert 14 < np.mean(first) < 20
+    with pytest.raises(InternalError, match="do not add up"):
+        drawn_to_sizes(destinations, jobs, shares, np.array([[20, 41]]), SeededStream(1), "x")
+
+
+CROSSED = "age=young+old*sex=F+M"
+
+
+def workers(jobs):
+    """One row for each job: (origin, destination, age, sex)."""
+    return pa.table(dict(zip(("origin", "destination", "age", "sex"), map(list, zip(*jobs, strict=True)), strict=True)))
+
+
+def test_combinations_keep_sensitivities_over_all_neighbours():
+    jobs = [("a", "b", "young", "F"), ("b", "b", "old", "M"), ("c", "a", "old", "F")]
+    every = list(itertools.product("abc", "abc", ("young", "old"), "FM"))
+    (group,) = read_groups(CROSSED)
+    joint = segment_designs(PLACES, CROSSED, Unit())[1]
+    assert joint.parts == (group,)
+
+    def counts(jobs):
+        source = us.open_commutes(workers(jobs), places=PLACES)
+        source.check_segments(group)
+        return [source.count_segments(table) for table in joint.tables]
+
+    before = counts(jobs)
+    assert [one.sum() for one in before] == [3, 3]
+    for kind, neighbours in (
+        ("replace", [[*jobs[:n], one, *jobs[n + 1 :]] for n in range(3) for one in every]),
+        ("add_remove", [[*jobs, one] for one in every]),
+    ):
+        moved = [[np.abs(new - old) for new, old in zip(counts(one), before, strict=True)] for one in neighbours]
+        for number, table in enumerate(joint.tables):
+            assert max(one[number].sum() for one in moved) == flow_sensitivity(table, Unit(kind=kind)).l1
+
+
+def test_the_design_is_the_one_with_the_least_expected_error_and_the_plan_says_so():
+    """Under a pure epsilon two of two are nearer in one table (variance 2 against 4), under Gaussian noise two of nine
+    are nearer apart (2 against 9)."""
+    for budget, segments, joint in (
+        (us.PureDP(epsilon=1), CROSSED, True),
+        (us.ZCDP(rho="0.0001"), "a=A1+A2+A3+A4+A5+A6+A7+A8+A9*b=B1+B2+B3+B4+B5+B6+B7+B8+B9", False),
+        (us.PureDP(epsilon=1), "a=A1+A2+A3+A4+A5+A6+A7+A8+A9*b=B1+B2+B3+B4+B5+B6+B7+B8+B9", False),
+    ):
+        plan = us.plan(PLACES, method="commute_tree", budget=budget, segments=segments)
+        labels = [step.label for step in plan.steps]
+        assert any("*" in label for label in labels) == joint
+        (note,) = [one for one in plan.notes if one.startswith("Segments: ")]
+        own, other = float(re.search(r"off by (\S+) jobs", note)[1]), float(re.search(r"would be (\S+)\.$", note)[1])
+        assert own < other
+
+
+@pytest.mark.parametrize("method", ["commute", "commute_tree"])
+def test_a_release_of_combinations_adds_up_and_answers_about_each(method, tmp_path):
+    rng = np.random.default_rng(4)
+    jobs = [
+        (*("abc"[k] for k in rng.integers(3, size=2)), ("young", "old")[int(rng.random() < 0.6)], "FM"[rng.integers(2)])
+        for _ in range(900)
+    ]
+    source = us.open_commutes(workers(jobs), places=PLACES)
+    with warnings.catch_warnings(action="ignore"):
+        us.synthesize(
+            source, method=method, budget=us.PureDP(epsilon=30), segments=CROSSED, out=tmp_path / "out",
+            stream=SeededStream(3), i_know=True,
+        )  # fmt: skip
+    assert all(check.passed for check in us.verify(tmp_path / "out"))
+    release = us.read_release(tmp_path / "out")
+    assert release.segments == ("young", "old", "F", "M", "young*F", "young*M", "old*F", "old*M")
+    table = {name: release.flows()[name].to_numpy() for name in ("jobs", *release.segments)}
+    assert (table["young*F"] + table["young*M"] == table["young"]).all()
+    assert (table["young"] + table["old"] == table["jobs"]).all()
+    for segment, wanted in (("old", ("old",)), ("old*F", ("old", "F"))):
+        true = sum(job[1] in "ab" and set(wanted) <= set(job) for job in jobs)
+        answer = us.infer(release, f"count(work in county x, segment {segment})")
+        assert abs(answer.value - true) <= 20  # noise of scale 2 in a cell
+        assert answer.labels == ("valid",)
+    broken = {**table, "young*F": table["young*F"] + 1, "young*M": table["young*M"] - 1}
+    with pytest.raises(InputError, match="do not add up"):
+        commute_kind._combinations_add_up(pa.table(broken), measured_jointly(read_groups(CROSSED)[0]))
+
+
+def test_rows_of_single_jobs_with_other_segments_are_refused_with_their_number():
+    source = us.open_commutes(workers([("a", "b", "young", "F"), ("a", "b", "7", "F")]), places=PLACES)
+    with pytest.raises(InputError, match=r"column 'age' of the commutes has 1 row\(s\) with something else"):
+        source.check_segments(read_groups(CROSSED)[0])
+    counted = us.open_commutes(table_of([("a", "b", 0)]), places=PLACES)
+    with pytest.raises(InputError, match="known only where a row is one job"):
+        counted.check_segments(read_groups(f"{SEGMENT}*sex=F+M")[0])
 
 
 @pytest.mark.parametrize("method", ["commute", "commute_tree"])

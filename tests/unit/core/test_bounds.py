@@ -32,7 +32,9 @@ def test_the_grid_is_fine_where_amounts_are_small():
 
 
 def test_every_whole_number_of_a_short_range_is_a_cell():
-    assert Attribute(name="age", bounds=(0, 110), integer=True).edges == tuple(range(111))
+    """Also the largest: the last cell is closed, so it ends where it begins."""
+    assert Attribute(name="age", bounds=(0, 110), integer=True).edges == (*range(111), 110)
+    assert Attribute(name="children", bounds=(0, 5), integer=True).bins == 6
 
 
 def test_a_schema_with_bounds_comes_back_from_its_file_with_what_was_found():

@@ -169,3 +169,13 @@ def test_rules_that_cannot_be_read(table, says):
     attributes = "".join(f'[[attribute]]\nname = "{name}"\nedges = [0, 9]\ninteger = true\n' for name in "ab")
     with pytest.raises(UnderstudyError, match=says):
         parse_schema(f"version = 1\n{attributes}[[rule]]\n{table}\n")
+
+
+def test_a_rule_that_no_values_within_the_bounds_can_obey_is_refused():
+    low = us.Attribute(name="low", bounds=(0, 10), integer=True)
+    both = (low, us.Attribute(name="high", bounds=(20, 30), integer=True))
+    assert us.Schema(attributes=both, rules=(us.Order(attributes=("low", "high")),)).rules
+    with pytest.raises(SchemaError, match="can never hold"):
+        us.Schema(attributes=both, rules=(us.Order(attributes=("high", "low")),))
+    with pytest.raises(SchemaError, match="can never hold"):
+        us.Schema(attributes=both, rules=(us.Ratio(attributes=("high", "low"), at_most=1.5),))

@@ -91,10 +91,10 @@ def test_unquoted_decimal_commas_between_commas(tmp_path):
 
 
 def test_dates_in_several_formats_are_counted(tmp_path):
-    dates = ["2026-01-31", "31.01.2026", "01/31/2026", "20260131", "2026-1-31", "2026-02-30", "31 Jan 2026", "46053"]
+    dates = ["2026-01-31", "31.01.2026", "01/31/2026", "20260131", "2026-02-30", "31 Jan 2026", "46053"]
     message = refused(write(tmp_path / "a.csv", "\n".join(["born", *dates])), BORN, SchemaError)
-    assert "born: 7 rows with a value that is not a date (YYYY-MM-DD)" in message
-    assert "dates are written YYYY-MM-DD and in no other way" in message
+    assert "born: 6 rows with a value that is not a date (YYYY-MM-DD)" in message
+    assert "dates are written with the year first, or in the one order" in message
     assert not any(text in message for text in dates)
 
 

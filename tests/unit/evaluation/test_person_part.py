@@ -14,7 +14,7 @@ import understudy as us
 from understudy.core.phases import tell, told_to
 from understudy.demo.people import make_people, small_schema
 from understudy.errors import InputError
-from understudy.evaluation import taking_part
+from understudy.evaluation import risk, taking_part
 from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.risk import evaluate_risk
 from understudy.evaluation.shared.attack import attacks
@@ -241,7 +241,23 @@ def test_a_release_that_cannot_be_made_again_says_so():
     found = us.attack(release, data)
     assert "person_part" not in found.frames
     assert "not made here" in {one.code: one.title for one in found.findings}["risk.person.not_measured"]
-    assert "not made here" in found.frames["first_screen"].to_pylist()[0]["sentence"]
+    took_part, like_them, _ = (row["sentence"] for row in found.frames["first_screen"].to_pylist())
+    assert "not made here" in took_part
+    # The release is a copy: right about nearly everybody in the data, which says nothing about anybody else.
+    assert "with or without" not in like_them
+    assert "of other people was not measured" in like_them
+    measured = us.attack(release, data, holdout=make_people(200, seed=7)).frames["first_screen"].to_pylist()[1]
+    assert "with or without" in measured["sentence"]
+
+
+def test_the_sentence_about_membership_calls_nobody_right_who_was_left_out():
+    row = {"subject": "everybody", "by": "refits", "people": 300, "inside": 0.48, "outside": 0.46, "gain": 0.02,
+           "gain_low": -0.01, "gain_high": 0.05, "most_allowed": 0.3}  # fmt: skip
+    said = risk._took_part([{**row, "attack": "membership"}], "")
+    assert "says of 480 of 1,000 people in the data that they were in the data, and also of 460" in said["sentence"]
+    assert said["first_means"] == "said anyway"
+    assert "it was tried on 300 people" in said["sentence"]
+    assert "right about 480" in risk._took_part([{**row, "attack": "matching"}], "")["sentence"]
 
 
 def test_what_cannot_be_made_again_is_refused_or_told_before_it_costs():

@@ -15,10 +15,10 @@ import pytest
 import understudy as us
 from understudy.core.questions import parse_question
 from understudy.core.table import CodedSource
-from understudy.errors import InputError, UntrackedWarning
+from understudy.errors import InputError, UnsupportedError, UntrackedWarning
 from understudy.explore.advise import _best
 from understudy.explore.attacker_beliefs import attacker_at, belief_after
-from understudy.explore.interval_widths import Asking, Rehearsals, Width, outcome_law, share_width
+from understudy.explore.interval_widths import Asking, Rehearsals, Width, likely_range, outcome_law, share_width
 from understudy.explore.population import read_population, usual_shares
 from understudy.explore.rehearsal import Setup, published, rehearse
 from understudy.explore.release_scores import dirichlet_uncertainty
@@ -427,3 +427,62 @@ def test_what_is_rehearsed_is_of_the_declared_kind():
     np.testing.assert_allclose(ages, [0.2375, 0.2375, 0.475, 0.05])
     for attribute in (us.Attribute(name="x", levels=("a", "b")), us.Attribute(name="y", edges=(-5, 5, 9))):
         assert usual_shares(attribute).sum() == pytest.approx(1)
+
+
+def test_where_nobody_said_how_people_are_spread_the_promise_is_a_range():
+    """Widths from populations that were never rehearsed lie in the range; with shares the range is much narrower."""
+    question, epsilon, records = "proportion(smokes == 'yes', where=region == 'a')", Fraction(1), 600
+    schema = us.Schema(
+        attributes=(us.Attribute(name="region", levels=("a", "b", "c", "d")), SMOKES["smokes"]),
+    )
+    (open_range,) = rehearsals(schema, question, method="histogram", records=records, repeats=25).widths(epsilon)
+    shares = {"region": (1, 3, 3, 3), "smokes": (3, 1)}
+    known = rehearsals(schema, question, method="histogram", records=records, guess=shares, repeats=25)
+    (narrow,) = known.widths(epsilon)
+    assert open_range.low < narrow.low < narrow.width < narrow.high < open_range.high
+    assert open_range.high / open_range.low > 3 * narrow.high / narrow.low
+
+    rng = np.random.default_rng(99)
+    inside, below, refused = 0, 0, 0
+    for number in range(40):
+        people = read_population(schema).imagined(rng).draw(records, rng)
+        release = rehearse(CodedSource(people), known.setup.plan(epsilon), 1000 + number)
+        try:
+            low, high = ask(release, question, rng=rng).interval
+        except UnsupportedError:  # a region with nearly nobody
+            refused += 1
+            continue
+        inside += open_range.low <= high - low <= open_range.high
+        below += high - low < open_range.width
+    assert refused < 12
+    assert inside >= 34 - refused  # 95 of 100 are expected: fewer than 34 of 40 in 1 of 500 runs
+    assert 7 <= below <= 32  # the middle is a middle
+
+
+def test_drawn_shares_are_shares_and_differ():
+    rng = np.random.default_rng(4)
+    for attribute in PEOPLE.attributes:
+        one, other = (read_population(PEOPLE).imagined(rng).one_way(attribute.name) for _ in range(2))
+        assert one.sum() == pytest.approx(1)
+        assert len(one) == attribute.size
+        assert (one > 0).all()
+        assert not np.allclose(one, other)
+    known = read_population(SMOKES, guess={"smokes": (3, 1)})
+    assert known.imagined(rng) is known
+    assert known.one_way("smokes").tolist() == [0.75, 0.25]
+
+
+def test_populations_that_rules_make_nearly_impossible_are_not_imagined():
+    """Of independent attributes, nine in ten combinations may be impossible; the draw must not run dry."""
+    rng = np.random.default_rng(5)
+    for _ in range(30):
+        assert read_population(PEOPLE).imagined(rng)._possible_share() >= 0.1
+
+
+def test_a_range_knows_infinite_and_empty_widths():
+    low, high = likely_range(np.array([1.0, 2.0, np.inf]))
+    assert 0 < low < 1
+    assert high == np.inf
+    assert likely_range(np.array([0.0, 1.0, 2.0]))[0] == 0
+    assert likely_range(np.zeros(3)) == (0, 0)
+    assert likely_range(np.array([3.0])) == pytest.approx((3, 3))

@@ -13,6 +13,7 @@ import understudy as us
 from understudy.core.linked_schema_file import parse_any_schema
 from understudy.demo.families import FAMILIES_SCHEMA, make_families
 from understudy.errors import InputError, UnsupportedError
+from understudy.evaluation.risk import joined_board_frames
 from understudy.households.household_release import HouseholdRelease, check_families
 from understudy.households.methods.families import public_tables
 from understudy.households.pair_tables import pair_tables, total_variation
@@ -122,7 +123,7 @@ def test_a_changed_folder_fails(folder, tmp_path):
 @pytest.mark.parametrize("unit", ["person", "add_remove"])
 def test_other_units(unit):
     found = made(unit=unit)
-    assert found.statement.unit.unit_id == "household"
+    assert found.statement.unit.unit_id == ("person" if unit == "person" else "household")
     if unit == "person":
         assert found.statement.unit.fixed == ("income", "region", "size")
         truth = us.open_households(make_families(800, seed=1), schema()).confidential_families()
@@ -137,17 +138,17 @@ def test_other_units(unit):
 def test_a_run_that_died_is_resumed_without_the_data(tmp_path, monkeypatch):
     from understudy.households.methods import families
 
-    whole = families.families_of
+    whole = families.draw_families
 
     def die(*_args, **_how):
         raise InputError("the power went off.")
 
-    monkeypatch.setattr(families, "families_of", die)
+    monkeypatch.setattr(families, "draw_families", die)
     ledger = tmp_path / "budget.db"
     us.Ledger.create(ledger).create_account("homes", unit=us.Unit(unit_id="household"), limit=BUDGET)
     with pytest.raises(InputError, match="understudy resume"):
         made(unit="household", out=tmp_path / "release", ledger=ledger, account="homes")
-    monkeypatch.setattr(families, "families_of", whole)
+    monkeypatch.setattr(families, "draw_families", whole)
     (run,) = tmp_path.glob("release.partial-*")
     found = us.resume(run)
     assert isinstance(found, HouseholdRelease)
@@ -165,7 +166,7 @@ def test_sample_and_export(release, folder, tmp_path):
     assert names == ["README.txt", *(f"{part}_{copy}.csv" for part in ("households", "joined", "persons")
                                      for copy in (1, 2))]  # fmt: skip
     with pytest.raises(UnsupportedError, match="csv"):
-        us.export(release, to="dta", out=tmp_path / "dta")
+        us.export(release, to="r", out=tmp_path / "r")
     with pytest.raises(InputError, match="rows"):
         us.sample(release, rows=0)
 
@@ -210,6 +211,44 @@ def test_attacks_at_both_levels(release):
     names = set(found.risk.frames)
     assert {"households_attacks", "members_attacks"} <= names
     assert all(one.audience == "internal" for one in found.risk.findings)
+    three = found.risk.frames["first_screen"].to_pylist()
+    assert three[0]["title"] == "Because somebody took part"
+    assert all(row["sentence"].startswith("Asked about ") for row in three)
+    assert "The guarantee allows at most" in three[0]["sentence"]
+    lines = found.risk.frames["in_everyday_words"].to_pylist()
+    assert {"single members", "whole households"} <= {line["attack"].rsplit("(", 1)[1].rstrip(")") for line in lines}
+
+
+def test_one_first_screen_for_households_and_members():
+    """The sentence of the part where more is found, and no 'no guarantee' where there is one for another unit."""
+    found = {}
+    for name, data, made in (("single members", 1, 1), ("whole households", 1, 2)):
+        people, others = (_people(seed) for seed in (data, 3))
+        table = us.wrap(_people(made), SMALL)
+        found[name] = us.attack(table, people, holdout=others)
+    board = joined_board_frames(found, {"single members": "ONE"})
+    first = board["first_screen"].to_pylist()
+    assert first[0]["sentence"].startswith("Asked about single members: ")  # they are copied, the others are not
+    assert first[0]["sentence"].endswith("ONE")
+    assert {row["part"] for row in board["person_part"].to_pylist()} == set(found)
+    lights = [line["light"] for line in board["in_everyday_words"].to_pylist()]
+    assert lights[0] == "red"
+    assert len(lights) == sum(one.frames["in_everyday_words"].num_rows for one in found.values())
+
+
+SMALL = us.Schema(
+    attributes=(
+        us.Attribute(name="a", levels=tuple(range(8)), ordered=True),
+        us.Attribute(name="b", levels=tuple(range(9)), ordered=True),
+        us.Attribute(name="c", levels=tuple(range(10)), ordered=True),
+        us.Attribute(name="d", levels=tuple(range(11)), ordered=True),
+    )
+)
+
+
+def _people(seed):
+    draw = np.random.default_rng(seed)
+    return pa.table({one.name: draw.integers(0, one.size, 150) for one in SMALL.attributes})
 
 
 def test_units_and_options_that_are_refused():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import warnings
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import understudy as us
@@ -60,7 +62,13 @@ def test_tables_that_were_chosen_are_called_so_and_drawn_ones_are_all_there(draw
     labels = {one.attributes: one.label for one in us.questions(release)}
     assert labels["sex", "smokes"] == "valid"
     chosen = [one.margin for one in release.measurements if one.label.startswith("round") and len(one.margin) == 2]
-    assert {labels[one] for one in chosen if one != ("sex", "smokes")} <= {"selection not modelled"}
+    assert {labels[one] for one in chosen} == {"valid"}
+    table = next(one for one in us.questions(release) if one.attributes == chosen[0] != ("sex", "smokes"))
+    release = replace(
+        release, provenance=replace(release.provenance, plan=replace(release.provenance.plan, adaptive=False))
+    )
+    same = next(one for one in us.questions(release) if one.attributes == chosen[0])
+    assert 1.01 * same.width < table.width < 1.7 * same.width  # there is room for the choice
     assert len(us.questions(drawn)) == 5 + 10
     assert us.questions(drawn, "sex", "age").tables[0].width > 0
 
@@ -129,6 +137,36 @@ def test_digits_are_those_that_the_interval_bears():
     assert [decimals(*ends) for ends in ((0.1, 0.2), (0.43121, 0.43129), (100, 900), (1, 1))] == [3, 6, 0, 3]
     one = us.Estimate(value=0.123456, low=0.1, high=0.15, level=0.95, method="")
     assert estimate_text(one, percent=True, label="range") == "12.3 [10.0, 15.0] r"
+    open_above = us.Estimate(value=1.5177, low=-0.141, high=np.inf, level=0.95, method="")
+    assert estimate_text(open_above, percent=False, label="valid") == "1.52 [-0.14, inf]"
+    says_nothing = us.Estimate(value=1.5, low=-np.inf, high=np.inf, level=0.95, method="")
+    assert estimate_text(says_nothing, percent=False, label="range") == "- r"
+
+
+def test_numbers_in_the_summary_have_these_digits_too(some):
+    answer = us.infer(some, "proportion(sex == 'F')", rng=rng())
+    ((value, error, low, high),) = answer.rounded()
+    assert answer.value == pytest.approx(float(value), abs=0.05 * (answer.high - answer.low))
+    assert len(value.rstrip("0")) <= 2 + decimals(answer.low, answer.high)
+    assert all(text in answer.summary() for text in (value, error, low, high))
+
+
+def test_a_rare_reference_level_is_named_with_what_to_ask_instead():
+    """Every coefficient is open if nobody knows whether somebody of the reference level has the event."""
+    generator = np.random.default_rng(2)
+    group = generator.choice(["a", "b", "c"], 4000, p=[0.005, 0.195, 0.8])
+    people = pa.table({"group": group, "ill": np.where(generator.random(4000) < 0.3, "yes", "no")})
+    schema = us.Schema(
+        attributes=(us.Attribute(name="group", levels=("a", "b", "c")), us.Attribute(name="ill", levels=("no", "yes")))
+    )
+    release = us.synthesize(people, schema=schema, budget=us.PureDP(epsilon="0.1"), stream=SeededStream(5))
+    answer = us.infer(release, "ill ~ group", event="yes", rng=rng())
+    assert not any(np.isfinite(one.low) and np.isfinite(one.high) for one in answer.estimates)
+    other = "ill ~ C(group, Treatment('c'))"
+    assert any(text.endswith(other) for text in answer.warnings)
+    closed = us.infer(release, other, event="yes", rng=rng())
+    assert sum(np.isfinite(one.low) and np.isfinite(one.high) for one in closed.estimates) == 2
+    assert not any("Treatment" in text for text in closed.warnings)
 
 
 def test_a_table_is_laid_out_and_every_note_is_there_once(some):

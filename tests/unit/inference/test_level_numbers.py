@@ -77,6 +77,30 @@ def test_a_linear_model_of_numbers_that_are_levels_is_that_of_least_squares(rele
     assert [one.value for one in answer.estimates] == pytest.approx([women, men - women], abs=0.02)
 
 
+@pytest.mark.parametrize(
+    ("formula", "columns"),
+    [
+        ("sex ~ I(age)", lambda d: [d.age.astype(float)]),
+        ("sex ~ log(age) + I(children ** 2)", lambda d: [np.log(d.age.astype(float)), d.children.astype(float) ** 2]),
+    ],
+)
+def test_levels_that_are_numbers_have_slopes_inside_functions(release, people, formula, columns):
+    sm = pytest.importorskip("statsmodels.api")
+    answer = us.infer(release, formula, event="M", rng=np.random.default_rng(1))
+    known = people.dropna() if "children" in formula else people
+    design = np.column_stack([np.ones(len(known)), *columns(known)])
+    fit = sm.Logit((known.sex == "M").to_numpy(float), design).fit(disp=0)
+    assert answer.names[1:] == tuple(formula.split(" ~ ")[1].split(" + "))
+    assert [one.value for one in answer.estimates] == pytest.approx(list(fit.params), abs=0.25 * fit.bse.max())
+    assert set(answer.labels) <= {"valid", "model-based"}
+
+
+def test_levels_that_are_numbers_are_categories_by_their_name_alone(release):
+    assert len(us.infer(release, "sex ~ age", event="M", draws=200).names) == 3
+    with pytest.raises(InputError, match="whole numbers in increasing order"):
+        us.infer(release, "sex ~ I(code)", event="M")
+
+
 @pytest.mark.parametrize("question", ["mean(region)", "mean(sex)", "mean(code)"])
 def test_levels_without_an_order_of_numbers_are_no_numbers(question):
     with pytest.raises(InputError, match="has levels, not numbers"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,13 +11,13 @@ import pytest
 import understudy as us
 from understudy.core.questions import parse_question
 from understudy.demo.people import make_people, small_schema
+from understudy.inference.bounded_shares import effects_not_rejected, is_subgroup_share, not_rejected
 from understudy.inference.estimands import make_estimand
-from understudy.inference.judge import is_subgroup_share, not_rejected
-from understudy.inference.without_prior import Raw, sampled
+from understudy.inference.without_prior import Raw, Settled, sampled, settle
 from understudy.privacy.randomness.streams import SeededStream
 
 SCHEMA = small_schema()
-PEOPLE, NOISE = 2000, 25.0
+PEOPLE, NOISE, LITTLE = 2000, 25.0, 8.0
 RUNS = 200
 SHARE = "proportion(smokes == 'yes', where=region == 'North')"
 
@@ -97,3 +98,107 @@ def test_an_answer_about_small_groups_is_valid_and_wide():
     rows = np.array([one.high - one.low for one in answer.estimates])
     assert (rows > 0.05).all()
     assert (rows <= 1).all()
+
+
+def test_a_very_negative_number_of_people_leaves_no_less_open_than_none():
+    """29 people of 300 had a noisy number of -20, and an interval that ended below their share."""
+    asked = estimand("proportion(smokes == 'yes')")
+    member = asked.members[0][:, 2:]
+
+    def interval(yes):
+        shares = member @ np.array([1 - yes, yes])
+
+        def deviations(size, rng):
+            return rng.normal(0, 0.035, (size, 1)) * (member @ np.array([-1.0, 1.0]))
+
+        raw = Raw(shares=shares, deviations=deviations, people=300.0)
+        low, high = not_rejected(asked, raw, 0.95, np.random.default_rng(3))
+        return low[0], high[0]
+
+    none, everybody = interval(0.0), interval(1.0)
+    for beyond in (0.03, 0.1, 0.4):
+        assert interval(-beyond) == pytest.approx(none)
+        assert interval(1 + beyond) == pytest.approx(everybody)
+    assert none[0] == 0
+    assert 1.9 * 0.035 < none[1] < 2.7 * 0.035
+    assert everybody[1] == 1
+    assert everybody[0] == pytest.approx(1 - none[1], abs=0.003)
+
+
+@pytest.mark.parametrize("people", [0, 8, 20, 60])
+def test_a_rare_share_is_covered_as_often_as_stated_and_hardly_more(people):
+    """All of the error is at the lower end where the upper one cannot miss: .975 was covered before."""
+    rng, hits, runs, share = np.random.default_rng(people), 0, 400, people / 1000
+    nothing = np.full(1, 1e-20)
+    posterior = Settled(
+        centre=nothing, low=nothing, high=nothing, spread=nothing, by_prior=np.zeros(1, bool), alone=np.zeros(1, bool)
+    )
+    for _ in range(runs):
+        noisy = (rng.binomial(1000, share) + rng.normal(0, 15)) / 1000
+        shares = np.array([noisy, 1 - noisy])
+
+        def deviations(size, rng, shares=shares):
+            noise = rng.normal(0, 0.015, (size, 1)) * np.array([1.0, -1.0])
+            return noise + sampled(np.clip(shares, 0, 1), 1000, size, rng)
+
+        raw = Raw(shares=shares, deviations=deviations, people=1000.0)
+        found = settle(posterior, raw, lambda one: one[:, :1], (0.0, 1.0), level=0.95, rng=rng)
+        hits += bool(found.low[0] <= share <= found.high[0])
+    assert 0.905 < hits / runs < 0.985  # 4 standard errors below, 3 above
+
+
+@pytest.mark.parametrize(("inside", "yes"), [((0.3, 0.02), (0.4, 0.1)), ((0.2, 0.03), (0.02, 0.5))])
+def test_log_odds_of_small_groups_are_left_open_as_far_as_noise_hides_them(inside, yes):
+    """A logit on groups of 40 to 600 people under noise of 8: coefficients were those of a prior."""
+    asked = make_estimand(parse_question("smokes ~ region", SCHEMA, family="logit", event="yes"), SCHEMA)
+    model, member = asked.parts[0].model, asked.members[0]
+    patterns, place = model.saturated()
+    sizes = np.full(len(patterns), (1 - sum(inside)) / (len(patterns) - 2))
+    shares = np.full(len(patterns), 0.3)
+    sizes[:2], shares[:2] = inside, yes
+    cells = sizes[place] * np.where(np.asarray(model.outcome) == 1, shares[place], 1 - shares[place])
+    truth = np.linalg.solve(patterns, np.log(shares / (1 - shares)))
+    groups = member[:, 2:] @ cells
+    rng, hits, finite = np.random.default_rng(5), [], []
+    for _ in range(25):
+        noisy = (rng.multinomial(PEOPLE, groups) + rng.normal(0, LITTLE, len(groups))) / PEOPLE
+
+        def deviations(size, rng, noisy=noisy):
+            return rng.normal(0, LITTLE / PEOPLE, (size, len(noisy))) + sampled(noisy, PEOPLE, size, rng)
+
+        raw = Raw(shares=noisy, deviations=deviations, people=PEOPLE)
+        low, high = effects_not_rejected(asked, raw, 0.95, rng, which=np.ones(len(truth), bool))
+        hits.append((low <= truth) & (truth <= high))
+        finite.append(np.isfinite(low) | np.isfinite(high))
+    assert np.mean(hits) > 0.9
+    assert np.mean(finite) > 0.5  # not because everything is left open
+
+
+def test_other_questions_have_no_such_effects():
+    raw = Raw(shares=np.zeros(1), deviations=lambda size, _: np.zeros((size, 1)), people=1.0)
+    for text in ("smokes ~ region + sex", SHARE):
+        settings = {"family": "logit", "event": "yes"} if "~" in text else {}
+        asked = make_estimand(parse_question(text, SCHEMA, **settings), SCHEMA)
+        assert effects_not_rejected(asked, raw, 0.95, np.random.default_rng(1), which=np.ones(1, bool)) is None
+
+
+def test_a_share_below_0_in_a_table_of_few_groups_reaches_as_far_as_from_0():
+    """The posterior of a noisy number of -5 standard deviations ends long before where one of 0 would."""
+    with warnings.catch_warnings(action="ignore"):
+        release = us.synthesize(
+            us.open_source(make_people(600, seed=3), SCHEMA), method="independent", budget=us.ZCDP(rho="0.005"),
+            stream=SeededStream(8),
+        )  # fmt: skip
+    tables = []
+    for one in release.measurements:
+        values = one.values
+        if one.margin == ("smokes",):
+            far = round(5 * float(one.mechanism.variance) ** 0.5)
+            values = np.where(np.arange(len(values)) == 0, 600 + far, 0) - np.where(np.arange(len(values)) == 1, far, 0)
+        tables.append(replace(one, values=values))
+    level = str(SCHEMA["smokes"].levels[1])
+    moved = replace(release, measurements=tuple(tables))
+    answer = us.infer(moved, f"proportion(smokes == '{level}')", rng=np.random.default_rng(1))
+    noise = float(next(one for one in tables if one.margin == ("smokes",)).mechanism.variance) ** 0.5
+    assert answer.low == 0
+    assert answer.high > 0.9 * 1.96 * noise / 600 / 2**0.5

@@ -12,7 +12,8 @@ import understudy as us
 from understudy.core.bins import bins_of
 from understudy.core.questions import parse_question
 from understudy.errors import InputError, UnsupportedError
-from understudy.inference.estimands import gini_of, make_estimand, variance_of
+from understudy.inference.estimands import make_estimand
+from understudy.inference.inside_bins import gini_of, variance_of
 from understudy.privacy.randomness.streams import SeededStream
 
 sm = pytest.importorskip("statsmodels.api")
@@ -184,3 +185,117 @@ def test_a_sum_of_numbers_in_many_bins_is_not_drawn_to_its_prior():
     mean = us.infer(release, "mean(age)", rng=np.random.default_rng(1))
     assert answer.low <= ages.sum() <= answer.high
     assert answer.high - answer.low >= 0.75 * 1500 * (mean.high - mean.low)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_correlation_lies_in_its_range_wherever_in_their_bins_numbers_lie(seed):
+    """Any place inside bins, ends included, against the bounds by angles."""
+    rng = np.random.default_rng(seed)
+    schema = us.Schema(
+        attributes=(
+            us.Attribute(name="pay", edges=(0.0, 10.0, 15.0, 40.0, 100.0)),
+            us.Attribute(name="rent", edges=(0.0, 5.0, 20.0, 30.0)),
+        )
+    )
+    estimand = make_estimand(parse_question("correlation(pay, rent)", schema), schema)
+    table = rng.dirichlet(np.full(12, 0.5)).reshape(4, 3)
+    counts = rng.multinomial(400, table.ravel()).reshape(4, 3)
+    weights = np.bincount(estimand.labels, weights=counts.ravel(), minlength=estimand.groups)[None].astype(float)
+    low, high = float(estimand.lowest(weights)[0, 0]), float(estimand.highest(weights)[0, 0])
+    value = float(estimand.evaluate(weights)[0, 0])
+    assert low <= value <= high
+    assert high - low < 2
+    places = np.repeat(np.indices((4, 3)).reshape(2, -1), counts.ravel(), axis=1)
+    found = []
+    for sort in range(60):
+        drawn = []
+        for name, codes in zip(("pay", "rent"), places, strict=True):
+            edges = np.array(schema[name].edges)
+            if sort % 3 == 0:
+                part = rng.random(len(codes))
+            elif sort % 3 == 1:
+                part = rng.integers(0, 2, len(codes)).astype(float)
+            else:  # all of a cell at the same end: the most a cell can do
+                part = rng.integers(0, 2, (4, 3))[places[0], places[1]].astype(float)
+            drawn.append(edges[codes] + part * np.diff(edges)[codes])
+        found.append(np.corrcoef(*drawn)[0, 1])
+    assert low - 1e-9 <= min(found)
+    assert max(found) <= high + 1e-9
+
+
+def test_bins_of_one_value_leave_a_correlation_as_it_is(rows):
+    estimand, value = asked(rows, "correlation(age, visits)")
+    weights = np.ones((1, estimand.groups))
+    assert estimand.lowest(weights)[0, 0] <= estimand.highest(weights)[0, 0]
+    assert value[0] == pytest.approx(np.corrcoef(rows["age"], rows["visits"])[0, 1])
+
+
+def test_a_logit_with_one_coefficient_for_each_kind_of_people_is_that_of_statsmodels(rows):
+    dummies = [(rows["region"] == code).astype(float) for code in (1, 2)]
+    known = rows["region"] < 3
+    design = np.column_stack([np.ones(known.sum()), *(one[known] for one in dummies)])
+    for family, fit in (("logit", sm.Logit), ("probit", sm.Probit)):
+        expected = fit(rows["ill"][known], design).fit(disp=0).params
+        estimand, found = asked(rows, "ill ~ region", family=family, event="yes")
+        assert estimand.parts[0].model.saturated() is not None
+        assert found == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("percent", "axis"), [("row", 1), ("column", 0), ("", None)])
+def test_tables_and_their_percentages_are_those_of_statsmodels(rows, percent, axis):
+    known = rows["region"] < 3
+    counts = np.zeros((3, 2))
+    np.add.at(counts, (rows["region"][known], rows["ill"][known]), 1)
+    expected = sm.stats.Table(counts, shift_zeros=False).table / counts.sum(axis=axis, keepdims=axis is not None)
+    _, found = asked(rows, f"crosstab(region, ill{', percent=' + repr(percent) if percent else ''})")
+    assert found.reshape(3, 2) == pytest.approx(expected)
+
+
+def test_a_ratio_of_quantiles_that_may_divide_by_nothing_has_no_upper_end():
+    """Its end was no number, and it was called valid."""
+    schema = us.Schema(attributes=(us.Attribute(name="pay", edges=(0.0, 10.0, 20.0, 90.0)), SCHEMA["sex"]))
+    rng = np.random.default_rng(2)
+    table = pa.table({"pay": rng.uniform(0, 60, 300), "sex": rng.choice(["F", "M"], 300)})
+    with warnings.catch_warnings(action="ignore"):
+        release = us.synthesize(
+            us.open_source(table, schema), method="independent", budget=us.PureDP(epsilon=1), stream=SeededStream(2)
+        )
+    answer = us.infer(release, "quantile(pay, 0.9) / quantile(pay, 0.1)", rng=rng)
+    assert answer.validity == "range"
+    assert answer.high == np.inf
+    assert answer.low > 0
+
+
+def test_a_difference_and_a_large_table_that_no_table_holds_have_a_range():
+    """Both were refused. All that is known are both columns: bounds of Frechet, and every joint table inside them."""
+    rng = np.random.default_rng(4)
+    schema = us.Schema(
+        attributes=(
+            us.Attribute(name="job", levels=tuple(f"j{n}" for n in range(40))),
+            us.Attribute(name="town", levels=tuple(f"t{n}" for n in range(12))),
+        )
+    )
+    job = np.minimum(rng.geometric(0.2, 4000) - 1, 39)
+    town = np.where(rng.random(4000) < 0.6, job % 12, rng.integers(0, 12, 4000))
+    names = {"job": [f"j{n}" for n in job], "town": [f"t{n}" for n in town]}
+    with warnings.catch_warnings(action="ignore"):
+        release = us.synthesize(
+            us.open_source(pa.table(names), schema), method="independent", budget=us.PureDP(epsilon=5),
+            stream=SeededStream(3),
+        )  # fmt: skip
+    for order in ("job, town", "town, job"):
+        answer = us.infer(release, f"crosstab({order})", rng=np.random.default_rng(1))
+        assert set(answer.labels) == {"range"}
+        true = np.zeros((40, 12))
+        np.add.at(true, (job, town), 1 / 4000)
+        true = true if order.startswith("job") else true.T
+        ends = np.array([(one.low, one.high) for one in answer.estimates])
+        assert (ends[:, 0] <= true.ravel()).all()
+        assert (true.ravel() <= ends[:, 1]).all()
+        assert ends[:, 1].max() < 0.3  # no cell is more than its row
+    text = "proportion(town == 't0', where=job == 'j0') - proportion(town == 't0', where=job == 'j1')"
+    answer = us.infer(release, text, rng=np.random.default_rng(1))
+    value = (town[job == 0] == 0).mean() - (town[job == 1] == 0).mean()
+    assert answer.validity == "range"
+    assert answer.low <= value <= answer.high
+    assert answer.high - answer.low < 2

@@ -83,7 +83,9 @@ def test_a_folder_keeps_all_of_it(release, tmp_path):
     assert read.schema["w"].found
     assert sums(read, "region") == pytest.approx({"N": 70000, "S": 30000}, rel=1e-9)
     assert "weight" in (tmp_path / "made" / "README.md").read_text()
-    assert us.infer(read, "proportion(works == 'yes')").validity == "valid"
+    assert us.infer(read, "proportion(works == 'yes')", weighted=False).validity == "valid"
+    # Those above a weight of 60 work more often, all at once: that is seen, and the answer is not called valid.
+    assert us.infer(read, "proportion(works == 'yes')").validity == "model-based"
     assert release.schema.columns == read.schema.columns
 
 
@@ -126,6 +128,24 @@ def test_every_way_of_making_a_release_has_weights(asked):
     if asked["method"] != "independent":  # which measures no pair
         answer = us.infer(made, "proportion(works == 'yes')")
         assert answer.value == pytest.approx(direct, abs=0.15)
+
+
+def test_public_totals_are_the_answer(release):
+    answer = us.infer(release, "count(sex == 'F')")
+    assert (answer.value, answer.low, answer.high) == (52000, 52000, 52000)
+    assert us.infer(release, "proportion(region == 'S')").value == pytest.approx(0.3)
+    assert us.infer(release, "proportion(sex == 'F')", weighted=False).high > 0.5  # of the sample nothing is public
+
+
+def test_a_row_for_each_person_of_the_population(release):
+    assert us.population(release).rows == (100000, 100000)
+    made = us.synthesize(us.open_source(people(), SCHEMA), budget=us.PureDP(epsilon=2), method="independent",
+                         rows="population")  # fmt: skip
+    assert made.rows == (100000,)
+    assert made.schema.weight is None
+    unknown = replace(SCHEMA, weight=us.Weight(column="w", bounds=(10, 500), decimals=1))
+    with pytest.raises(InputError, match="is not declared"):
+        us.synthesize(us.open_source(people(), unknown), budget=us.PureDP(epsilon=2), rows="population")
 
 
 def test_rows_that_stand_for_people(release):

@@ -99,6 +99,8 @@ def test_an_outside_table_has_a_report_that_promises_nothing(tmp_path):
     page = us.report(table, audience="public", to=tmp_path / "r.html").read_text()
     assert "No guarantee" in page
     assert "nothing claimed" in page
+    assert "Not made by understudy" in page
+    assert "No row is a person" not in page  # nobody knows that
 
 
 def test_nothing_is_said_of_tables_that_somebody_else_made():
@@ -282,6 +284,7 @@ def test_every_attack_has_a_line_with_its_light_before_the_details(release, eval
         assert row["name"] not in line[0]
         numbers = re.findall(r'class="number">([\d,]*)<', line[0])
         assert numbers[0] == shown_value(row["in_the_data"])
+        assert numbers[4] == shown_value(row["told_false"])
         if row["more"] is not None and row["more"] >= 0:
             assert int(numbers[0].replace(",", "")) - int(numbers[1].replace(",", "")) == int(numbers[2])
     for term in ("TCAP", "DiSCO", "repU", "residual", "S_pMSE", "singling out"):

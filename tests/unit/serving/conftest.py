@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -97,6 +98,11 @@ class Served:
             self.database, person=self.person(person), release="people", asked=Asked(question=question),
             plan=self.plan(rho, f"confirmation {once}"), once=once, means=self.site.means("people"),
         )  # fmt: skip
+
+    def appear(self) -> None:
+        """Wait until everything that ended may be seen."""
+        rows = self.database.read(lambda session: session.rows("SELECT visible FROM jobs WHERE visible IS NOT NULL"))
+        time.sleep(max(0.0, max(row[0] for row in rows) - time.time()) + 0.01)
 
     def worker(self) -> Worker:
         self.settings.place("worker-people").mkdir(exist_ok=True)

@@ -64,9 +64,14 @@ def test_the_noise_of_two_equal_tables_is_at_most_052_of_one(measured):
     question = "count(smokes == 'yes', where=sex == 'F')"
     rng = np.random.default_rng(0)
     one = ask(measured, question, draws=20_000, rng=rng).standard_errors[0]
-    two = ask(again(measured, 1), question, draws=20_000, rng=rng, use="together").standard_errors[0]
-    assert (two / one) ** 2 <= 0.52
-    assert (two / one) ** 2 >= 0.45  # the noise of the second table is not forgotten
+    answer = ask(again(measured, 1), question, draws=20_000, rng=rng, use="confirmed")
+    assert answer.labels == ("valid",)
+    own, seen = answer.parts[0]
+    assert (own**2 + seen**2) / one**2 <= 0.52
+    assert (own**2 + seen**2) / one**2 >= 0.45  # the noise of the second table is not forgotten
+    assert own == pytest.approx(seen, rel=0.02)  # one of two equal noises was seen before
+    together = ask(again(measured, 1), question, draws=20_000, rng=rng, use="together").standard_errors[0]
+    assert np.hypot(own, seen) == pytest.approx(together, rel=0.03)
 
 
 def test_the_exact_posterior_joins_tables_too(measured):
@@ -139,7 +144,7 @@ def test_a_narrower_interval_costs_more_and_the_width_comes_true(served):
         )
         found = asked.answered(add_measurement(release, table, plan=plan, ledger=BLOCK), use="newest")
         assert found.labels == ("valid",)
-        assert width_of(found) == pytest.approx(one.width, rel=0.15)
+        assert 0.75 * one.width < width_of(found) < 1.1 * one.width
 
 
 def test_prices_are_free_where_the_release_knows_and_refused_where_nothing_helps(served):

@@ -5,15 +5,21 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from dataclasses import replace
 from fractions import Fraction
+from math import log2
 
 import pytest
 
-from tests.unit.serving.conftest import make_served
+from tests.unit.serving.conftest import QUESTION, make_served
 from understudy.errors import BudgetError, InputError
+from understudy.serving.asking import Asked
+from understudy.serving.catalogue import versions_of
 from understudy.serving.database.connecting import Database
-from understudy.serving.database.jobs import APPROVED, DECLINED, WAITING, committed, find_job
+from understudy.serving.database.jobs import APPROVED, DECLINED, SHARED, WAITING, committed, due_times, find_job
 from understudy.serving.database.log import entries, problems
+from understudy.serving.pacing import Pace
+from understudy.serving.worker.working import Worker
 
 
 def test_inside_the_allowance_a_job_is_approved_at_once_and_beyond_it_waits(served):
@@ -70,6 +76,81 @@ def test_an_approval_beyond_the_account_is_refused(served):
     assert left.automatic == left.account < left.allowance
 
 
+def waiting_twins(served, first: str = "ana", second: str = "ben"):
+    """Two people ask the very same for more than their allowances: both wait for approval."""
+    served.database.write(lambda s: s.run("UPDATE projects SET allowance = '1/1000000'"))
+    asked = Asked(question=QUESTION)
+    return [
+        served.site.confirm(served.person(name), "people", asked, width, most=None, once=str(width))
+        for name, width in ((first, 0.2), (second, 0.25))
+    ]
+
+
+def test_two_identical_jobs_that_both_wait_are_charged_once(served):
+    narrow, wide = waiting_twins(served)
+    assert (narrow.state, wide.state) == (WAITING, WAITING)
+    assert narrow.id != wide.id  # another project is not told that this waits
+    assert served.site.decide(served.person("sue"), narrow.id, approve=True).state == APPROVED
+    shared = served.site.job(served.person("ben"), wide.id)
+    assert shared.state == SHARED
+    assert served.database.read(lambda s: committed(s, dataset="people")) == narrow.rho
+    assert served.site.job_json(served.person("ben"), shared)["answered_by"] == narrow.id
+    assert served.site.job(served.person("ben"), narrow.id).state == APPROVED  # and may be followed
+    with pytest.raises(InputError, match="waits for nobody"):
+        served.site.decide(served.person("sue"), wide.id, approve=True)
+    worker = served.worker()
+    assert worker.run_once()
+    assert not worker.run_once()
+    assert "shared" in {one["event"] for one in served.database.read(entries)}
+    assert served.database.read(problems) == []
+
+
+def test_a_client_whose_job_is_shared_has_the_answer_of_the_other(monkeypatch):
+    from understudy.serving.client import Server
+
+    answer = {
+        "question": QUESTION, "level": 0.95, "method": "m", "warnings": [],
+        "estimates": [{"name": "p", "estimate": 0.3, "low": 0.2, "high": 0.4, "label": "valid"}],
+    }  # fmt: skip
+    said = {
+        "/api/releases/people/confirm": {"free": False, "id": "mine"},
+        "/api/jobs/mine": {"state": "shared", "answered_by": "theirs"},
+        "/api/jobs/theirs": {"state": "done", "record": {"answer": answer, "release": "people", "release_version": 2}},
+    }
+    monkeypatch.setattr(Server, "_call", lambda self, method, path, body=None: said[path])
+    found = Server("http://localhost", "token").infer(QUESTION, width=0.2, release="people")
+    assert (found.interval, found.version) == ((0.2, 0.4), 2)
+
+
+def test_a_wider_answer_is_not_taken_for_a_narrow_one_that_waits(served):
+    narrow, wide = waiting_twins(served)
+    served.site.decide(served.person("sue"), wide.id, approve=True)
+    assert served.database.read(lambda s: find_job(s, narrow.id)).state == WAITING
+    worker = served.worker()
+    assert worker.run_once()
+    served.appear()
+    assert served.site.decide(served.person("sue"), narrow.id, approve=True).state == APPROVED
+
+
+def test_one_project_waits_once_for_the_very_same(served):
+    narrow, wide = waiting_twins(served, second="ana")
+    assert narrow.id == wide.id
+    assert served.database.read(lambda s: s.rows("SELECT count(*) FROM jobs"))[0][0] == 1
+
+
+def test_what_became_free_while_it_waited_is_not_charged(served):
+    """Another project's answer was bought and shown before the approval of a job that does not share it."""
+    narrow, wide = waiting_twins(served)
+    served.database.write(lambda s: s.run("UPDATE jobs SET release = 'hidden' WHERE id = ?", (wide.id,)))
+    served.site.decide(served.person("sue"), narrow.id, approve=True)
+    assert served.worker().run_once()
+    served.appear()
+    served.database.write(lambda s: s.run("UPDATE jobs SET release = 'people' WHERE id = ?", (wide.id,)))
+    with pytest.raises(InputError, match="for free; decline it"):
+        served.site.decide(served.person("sue"), wide.id, approve=True)
+    assert served.database.read(lambda s: committed(s, dataset="people")) == narrow.rho
+
+
 def race(served) -> list[str]:
     """Eight people at once ask for more than the allowance allows."""
     states, barrier = [], threading.Barrier(8)
@@ -115,14 +196,42 @@ def test_how_a_job_ended_is_told_at_its_deadline_and_not_before(served):
     assert worker.run_once()
     ended = served.database.read(lambda s: find_job(s, job.id))
     assert ended.state == "done"
-    deadline = ended.approved + served.settings.answer_seconds
+    # Due after one answer time, or so much later as a power of two less one.
     wait = (ended.visible - ended.approved) / served.settings.answer_seconds
-    assert wait == pytest.approx(round(wait))
-    assert ended.visible >= deadline
+    assert log2(wait) == pytest.approx(round(log2(wait)), abs=1e-4)  # times are seconds since 1970, rounded
     assert ended.shown(ended.visible - 0.01) == APPROVED
     assert ended.shown(ended.visible) == "done"
     newest = served.catalogue.versions
     assert len(newest("people")) == (1 if time.time() < ended.visible else 2)
+
+
+def test_answers_are_due_in_the_order_of_approvals_whatever_the_worker_did(served):
+    """Three jobs approved together: due one after the other. A late one does not let a later version out before it."""
+    jobs = [served.ask("0.01", name) for name in "abc"]
+    now = time.time()
+    for place, job in enumerate(jobs):
+        served.database.write(
+            lambda s, job=job, place=place: s.run(
+                "UPDATE jobs SET approved = ? WHERE id = ?", (now - 100 + 60 * place, job.id)
+            )
+        )
+    pace = Pace(answer=30, job=10)
+    due = served.database.read(lambda s: due_times(s, "people", pace))
+    assert [due[job.id] - now for job in jobs] == pytest.approx([-70, -10, 50])
+    slow = replace(served.settings, answer_seconds=30.0, job_seconds=10.0)
+    worker = Worker(slow, "people", served.database, say=lambda _: None)
+    with worker.alone():
+        for _ in jobs:
+            assert worker.run_once()
+    seen = [served.database.read(lambda s, job=job: find_job(s, job.id)).visible - now for job in jobs]
+    assert seen[0] == pytest.approx(20)  # missed -70 and -40: the next is 90 after it was due
+    assert seen[1] == pytest.approx(20)  # missed -10; not before the version that it holds
+    assert seen[2] == pytest.approx(50)
+    shown = served.database.read(lambda s: versions_of(s, "people"))
+    assert [one.visible - now for one in shown[1:]] == pytest.approx(seen)
+    entries_of_log = served.database.read(entries)
+    late = {one["job"]: one["late"] for one in entries_of_log if one["event"] == "done"}
+    assert [late[job.id] for job in jobs] == [True, True, False]
 
 
 def test_the_log_cannot_be_changed_and_an_edited_file_is_noticed(served, tmp_path):

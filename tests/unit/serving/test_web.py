@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import html
+import json
 import os
 import re
-import time
+import threading
+from dataclasses import replace
 from fractions import Fraction
 from statistics import NormalDist
 from urllib.parse import quote
@@ -16,10 +20,12 @@ from starlette.testclient import TestClient
 
 from tests.conftest import full_run
 from tests.unit.serving.conftest import QUESTION, Served
+from understudy.errors import InputError
 from understudy.serving.database.jobs import committed
-from understudy.serving.database.people import revoke
+from understudy.serving.database.people import Person, revoke
 from understudy.serving.web.application import make_application
 from understudy.serving.web.guarding import MOST_BODY, POLICY, Rates
+from understudy.serving.web.taking_turns import ANSWERS, MOST_WAITING, PRICES, Turns
 
 NASTY = ("' OR 1=1 --", "'; DROP TABLE jobs; --", "{{ 7*7 }}", "<script>alert(1)</script>", "../../etc/passwd", "\x00",
          "%00", "__import__('os').system('true')", "proportion(", "a" * 3000, "🧪" * 50, "${jndi:x}")  # fmt: skip
@@ -75,9 +81,9 @@ def test_the_whole_way_on_pages(client, served):
     name = job.rpartition("/")[2]
     assert client.get(f"/records/{name}").status_code == 400  # not before its time
     served.worker().run_once()
-    time.sleep(2 * served.settings.answer_seconds)
+    served.appear()
     page = client.get(job)
-    assert "Confirmed, from the fresh measurement" in page.text
+    assert "Confirmed on the data" in page.text
     client.cookies.clear()
     record = client.get(f"/records/{name}/record.json").json()  # public: it is there to be cited
     assert record["asked"]["question"] == QUESTION
@@ -89,12 +95,28 @@ def test_a_question_asked_twice_costs_nothing(client, served):
     made = client.post("/api/releases/people/confirm", json=asked, headers=bearer(served, "ana")).json()
     assert made["free"] is False
     served.worker().run_once()
-    time.sleep(2 * served.settings.answer_seconds)
+    served.appear()
     before = spent(served)
     for name in ("ana", "ben"):
         again = client.post("/api/releases/people/confirm", json=asked, headers=bearer(served, name)).json()
         assert again["free"] is True
     assert spent(served) == before
+
+
+def test_two_projects_that_ask_the_same_at_the_same_time_pay_once(client, served):
+    asked = {"question": QUESTION, "width": 0.12}
+    first = client.post("/api/releases/people/confirm", json=asked, headers=bearer(served, "ana")).json()
+    second = client.post("/api/releases/people/confirm", json=asked, headers=bearer(served, "ben")).json()
+    assert second["id"] == first["id"]
+    assert spent(served) == Fraction(str(first["rho"]))
+    narrower = client.post(
+        "/api/releases/people/confirm", json={**asked, "width": 0.11}, headers=bearer(served, "ben")
+    ).json()
+    assert narrower["id"] != first["id"]
+    served.worker().run_once()
+    served.appear()
+    followed = client.get(f"/api/jobs/{first['id']}", headers=bearer(served, "ben")).json()
+    assert followed["record"]["asked"]["question"] == QUESTION
 
 
 def test_a_claim_is_verified_for_less_than_a_narrow_interval_costs(client, served):
@@ -105,7 +127,7 @@ def test_a_claim_is_verified_for_less_than_a_narrow_interval_costs(client, serve
     assert 0 < Fraction(cheap["rho"]) < Fraction(dear["rho"])
     made = client.post("/api/releases/people/confirm", json=claim, headers=headers).json()
     served.worker().run_once()
-    time.sleep(2 * served.settings.answer_seconds)
+    served.appear()
     answer = client.get(f"/api/jobs/{made['id']}", headers=headers).json()["record"]["answer"]
     verdict = answer["verdict"]
     said = client.get(f"/records/{made['id']}").text
@@ -166,7 +188,12 @@ def test_only_analysts_ask_the_data(client, served, name):
 def test_an_analyst_sees_the_jobs_of_the_own_project_and_no_audit(client, served):
     job = served.ask("0.01", "a")
     assert client.get(f"/api/jobs/{job.id}", headers=bearer(served, "ana")).status_code == 200
-    assert client.get(f"/api/jobs/{job.id}", headers=bearer(served, "ben")).status_code == 400
+    seen = client.get(
+        f"/api/jobs/{job.id}", headers=bearer(served, "ben")
+    ).json()  # approved: its record will be public
+    assert not {"person", "project"} & set(seen)
+    waits = served.ask("0.2", "b")
+    assert client.get(f"/api/jobs/{waits.id}", headers=bearer(served, "ben")).status_code == 400
     assert client.get("/api/jobs", headers=bearer(served, "ben")).json() == {"jobs": []}
     for name, status in (("ana", 403), ("app", 403), ("sue", 200), ("aud", 200)):
         signed = TestClient(client.app, follow_redirects=False)
@@ -174,6 +201,62 @@ def test_an_analyst_sees_the_jobs_of_the_own_project_and_no_audit(client, served
         assert signed.get("/audit").status_code == status
     denied = client.post(f"/api/jobs/{job.id}/decision", json={"approve": True}, headers=bearer(served, "ana"))
     assert denied.status_code == 403
+
+
+def test_people_who_decide_see_what_it_costs_and_what_is_left(client, served):
+    job = served.ask("0.06", "a")
+    csrf = signed_in(client, served, "app")
+    assert "1 confirmation waits for approval" in client.get("/").text
+    assert "1 waits for approval; open one to decide" in client.get("/jobs").text
+    page = client.get(f"/jobs/{job.id}").text
+    for told in ("ana, for project labour", "sex by smokes", "rho = 0.06, 15 percent", "rho = 0.05 of 0.05"):
+        assert told in page, told
+    assert "http-equiv" not in page  # nothing comes by itself before somebody decides
+    decided = client.post(f"/jobs/{job.id}/decision", data={"csrf": csrf, "decision": "approve"})
+    assert decided.status_code == 303
+    assert re.search(r'http-equiv="refresh" content="\d+"', client.get(f"/jobs/{job.id}").text)
+    assert "wait" not in client.get("/").text
+    signed_in(client, served, "ana")
+    assert "waits for approval" not in client.get("/").text
+
+
+def test_with_four_eyes_a_page_says_who_has_agreed(served):
+    four = make_application(replace(served.settings, four_eyes=True), served.database)
+    client = TestClient(four, follow_redirects=False)
+    job = served.ask("0.06", "a")
+    csrf = signed_in(client, served, "app")
+    assert "nobody; two persons must" in client.get(f"/jobs/{job.id}").text
+    client.post(f"/jobs/{job.id}/decision", data={"csrf": csrf, "decision": "approve"})
+    page = client.get(f"/jobs/{job.id}").text
+    assert "app; two persons must" in page
+    assert "/decision" not in page  # nobody decides twice
+    signed_in(client, served, "sue")
+    assert "/decision" in client.get(f"/jobs/{job.id}").text
+
+
+def test_the_audit_says_what_every_project_has_committed(client, served):
+    served.ask("0.03", "a")
+    served.ask("0.06", "b")
+    signed_in(client, served, "aud")
+    row = re.search(r'<tr><th scope="row">labour</th>(.*?)</tr>', client.get("/audit").text)
+    assert re.findall(r">([^<>]+)<", row[1]) == ["people", "0.05", "0.03", "1", "1"]
+
+
+def test_nothing_is_offered_for_sale_that_cannot_be_read(client, served):
+    signed_in(client, served, "ana")
+    wrong = client.get("/releases/people/ask", params={"question": "proportion(sex == 'Q')"}).text
+    assert "Level of 'sex': 'Q' is unknown" in html.unescape(wrong)
+    assert "Confirm on the data" not in wrong
+    right = client.get("/releases/people/ask", params={"question": "smokes ~ sex", "event": "yes"}).text
+    assert "Confirm on the data" in right  # the release has no answer, the data have one
+
+
+def test_a_refused_price_leads_back_to_the_question(client, served):
+    csrf = signed_in(client, served, "ana")
+    found = client.post("/releases/people/price", data={"csrf": csrf, "question": QUESTION, "width": "0.000001"})
+    assert found.status_code == 422
+    back = html.unescape(re.search(r'<a href="([^"]+)">Back to the question', found.text)[1])
+    assert QUESTION in html.unescape(client.get(back).text)
 
 
 def test_a_dearer_price_than_was_shown_is_not_charged(client, served):
@@ -191,10 +274,77 @@ def test_an_impossible_width_says_what_can_be_had_from_public_facts(client, serv
     assert "cannot be had" in answer.json()["error"]
 
 
+def test_a_claim_is_priced_and_bought_on_pages(client, served):
+    csrf = signed_in(client, served, "ana")
+    claim = {"csrf": csrf, "question": QUESTION, "at_least": "0.1", "margin": "0.15"}
+    priced = client.post("/releases/people/price", data=claim)
+    assert "is it at least 0.1?" in priced.text
+    hidden = dict(re.findall(r'name="([a-z_]+)" value="([^"]*)"', priced.text.partition('action="/releases')[2]))
+    assert {"at_least", "margin", "most", "once"} <= set(hidden)
+    assert "width" not in hidden
+    made = client.post("/releases/people/confirm", data={**claim, "most": hidden["most"], "once": hidden["once"]})
+    assert made.status_code == 303
+    asked = client.get(f"/api{made.headers['location']}", headers=bearer(served, "ana")).json()["asked"]
+    assert (asked["at_least"], asked["margin"]) == (0.1, 0.15)
+    free = client.get("/releases/people/ask", params={"question": QUESTION, "at_least": "0.1", "margin": "0.5"})
+    assert "The claim that it is at least 0.1" in free.text
+    for wrong in ({"at_least": "x"}, {"margin": "-1"}, {"margin": "nan"}, {"at_least": "inf"}, {"margin": ""}):
+        assert client.post("/releases/people/price", data=claim | wrong).status_code == 400
+
+
+def test_a_foreign_page_cannot_sign_a_browser_in(client, served):
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 303), ("none", 303)):
+        answer = client.post("/sign-in", data={"token": served.tokens["ben"]}, headers={"sec-fetch-site": site})
+        assert answer.status_code == status
+
+
+@pytest.mark.parametrize("field", ["question", "once", "where", "event", "x"])
+def test_half_of_a_surrogate_pair_is_no_text(client, served, field):
+    body = json.dumps({"question": QUESTION, "width": 0.12, field: "a\ud800"})
+    for path in ("ask", "price", "confirm"):
+        answer = client.post(f"/api/releases/people/{path}", content=body, headers=bearer(served, "ana"))
+        assert answer.status_code == 400
+    assert spent(served) == 0
+
+
+def test_dear_questions_of_one_person_hold_nobody_up():
+    """Whoever waits holds no thread, one is computed at a time, and another person comes in between."""
+    ana, ben = (Person(name=name, role="analyst", project="labour") for name in ("ana", "ben"))
+    order: list[str] = []
+    running = most = 0
+    all_asked = threading.Event()
+
+    def work(name: str) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        all_asked.wait()
+        order.append(name)
+        running -= 1
+
+    async def ask() -> None:
+        turns = Turns()
+        of_ana = [asyncio.create_task(turns.take(ana, PRICES, lambda: work("ana"))) for _ in range(MOST_WAITING)]
+        await asyncio.sleep(0)  # they ask
+        of_ben = asyncio.create_task(turns.take(ben, PRICES, lambda: work("ben")))
+        try:
+            with pytest.raises(InputError, match="waiting already"):
+                await turns.take(ana, PRICES, lambda: work("ana"))
+            await turns.take(ben, ANSWERS, lambda: order.append("free"))  # while ana's first still waits
+        finally:
+            all_asked.set()
+        await asyncio.gather(*of_ana, of_ben)
+        assert not turns._waiting
+        assert not turns._persons
+
+    asyncio.run(ask())
+    assert most == 1
+    assert order[0] == "free"
+    assert order.index("ben") == 2
+
+
 @pytest.mark.parametrize("width", [0, -1, "wide", None, True, [], 1e400, 10**400])
 def test_a_strange_width_is_refused(client, served, width):
-    import json
-
     body = json.dumps({"question": QUESTION, "width": width})
     answer = client.post("/api/releases/people/price", content=body, headers=bearer(served, "ana"))
     assert answer.status_code == 400
@@ -302,8 +452,6 @@ def test_fuzzed_requests_meet_no_traceback_and_charge_nothing(served):
     def run(path, document, form, method):
         kwargs = {"params": {k: str(v)[:200] for k, v in document.items()}} if method == "GET" else {}
         if method == "POST":
-            import json
-
             kwargs = (
                 {"data": {key: str(value) for key, value in document.items()}}
                 if form

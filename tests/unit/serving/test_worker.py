@@ -8,11 +8,13 @@ from datetime import datetime
 from fractions import Fraction
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
-from understudy.errors import InputError
+from understudy.errors import InputError, UnavailableError
 from understudy.privacy.gate.gate import Gate
+from understudy.serving.catalogue import publish
 from understudy.serving.database.jobs import find_job, retry
 from understudy.serving.records import record_hash
 from understudy.serving.worker import working
@@ -174,3 +176,54 @@ def test_bad_data_are_said_when_a_worker_starts_and_nothing_is_charged(served):
     with pytest.raises(InputError):
         served.worker().check()
     assert charges(served) == []
+
+
+def test_data_of_another_size_than_the_release_are_refused_at_the_start(served):
+    table = pq.read_table(served.folder / "people.parquet")
+    pq.write_table(table.slice(0, 1999), served.folder / "people.parquet")
+    with pytest.raises(InputError, match="not the same data"):
+        served.worker().check()
+
+
+def test_a_database_that_is_away_fails_no_job(served, monkeypatch):
+    """The job is taken up when it is back; nobody has to have it retried."""
+    job = served.ask("0.01", "a")
+    real, calls = working.open_account, []
+
+    def away(*args, **kwargs):
+        calls.append(1)
+        if len(calls) < 3:
+            raise UnavailableError("the ledger cannot be reached.")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(working, "open_account", away)
+    monkeypatch.setattr(working, "AWAY_SECONDS", 0.01)
+    said: list[str] = []
+    worker = working.Worker(served.settings, "people", served.database, say=said.append)
+    with worker.alone():
+        worker.run(stop=lambda: state(served, job.id) == "done", pause=0.01)
+    assert charges(served) == [job.id]
+    assert [text for text in said if "waits for it" in text] == [
+        "the ledger cannot be reached. The worker waits for it."
+    ]
+
+
+def test_a_release_of_another_ledger_is_not_published(served, tmp_path):
+    """The same account name in another ledger: what the release spent would not be counted."""
+    other = us.Ledger.create(tmp_path / "other.db")
+    other.create_account("people", unit="replace", limit=us.ZCDP(rho="0.5"))
+    (served.folder / "budget.db").unlink()
+    shutil.copy(tmp_path / "other.db", served.folder / "budget.db")
+    with pytest.raises(InputError, match="does not hold what the release spent"):
+        publish(served.settings, served.database, served.folder / "release", name="again", dataset="people")
+
+
+def test_a_publication_that_was_interrupted_can_be_repeated(served):
+    half = served.settings.releases / "second" / "1"
+    half.mkdir(parents=True)
+    (half / "manifest.json").write_text("{")
+    publish(served.settings, served.database, served.folder / "release", name="second", dataset="people")
+    assert all(check.passed for check in us.verify(half))
+    with pytest.raises(InputError, match="served already"):
+        publish(served.settings, served.database, served.folder / "release", name="second", dataset="people")
+    assert not list(served.settings.releases.glob(".new-*"))

@@ -56,6 +56,21 @@ def test_a_fit_that_ends_nowhere_is_released_with_a_warning(no_steps):
     assert any("fit was stopped" in text for text in release.statement.warnings)
 
 
+@pytest.mark.parametrize(("distances", "said"), [((10, 5, 30), "repeated with 3 times"), ((10, 90), "was stopped")])
+def test_a_stronger_prior_that_takes_the_model_far_away_is_not_kept(monkeypatch, distances, said):
+    monkeypatch.setattr(regularised_fit, "SWEEP", 10**9)
+    monkeypatch.setattr(regularised_fit, "minimise", lambda objective, point, **_: (point, 0))
+    told = iter(distances)
+    monkeypatch.setattr(fitting, "_distance", lambda *_: next(told))
+    release = us.synthesize(
+        sequences(), method="mst", budget=us.PureDP(epsilon=10), unit="replace", stream=SeededStream(1)
+    )
+    texts = [*release.statement.warnings, *release.provenance.notes]
+    assert any(said in text for text in texts)
+    assert any("repeated with" in text for text in texts) == (said != "was stopped")
+    assert next(told, None) is None
+
+
 def test_a_run_that_was_interrupted_ends_with_a_release_too(no_steps, tmp_path, monkeypatch):
     class Death(BaseException):
         pass

@@ -21,8 +21,9 @@ FORMATS = ("csv", "geojson")
 README = "README.txt"
 COLUMNS = """Columns of areas_*: workers (jobs there), residents (workers who live there), live_and_work, live_only (and
 work elsewhere), work_only (and live elsewhere), mean_miles_of_workers. Columns ending in _low and _high are the range
-of the number before them; an empty range means that the release does not tell. directions_* counts the workers of an
-area by where they live, seen from their work. flows_* counts jobs by area of the home and of the work."""
+of the number before them; an empty range means that the release does not tell. workers_SEGMENT and residents_SEGMENT
+count those in a segment (SA01 is age 29 or younger, and so on); they add up to the synthetic jobs. directions_* counts
+the workers of an area by where they live, seen from their work. flows_* counts jobs by area of home and of work."""
 
 
 def export_areas(

@@ -1,8 +1,8 @@
 """Questions to a release of commutes: ``count(home in tract 44007, work in city 'Northport')`` and the like.
 
 The grammar is small. A condition is ``home in LEVEL AREA`` or ``work in LEVEL AREA``; the level is one of the places'
-levels or groupings, or ``place``; the area is an id or a name, in quotes if it has spaces. ``outside`` without an area
-is everywhere outside.
+levels or groupings, or ``place``; the area is an id or a name, in quotes if it has spaces. A name that no other area
+has needs no level. ``outside`` without an area is everywhere outside.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 
 import numpy as np
 
-from understudy.commutes.answers.ranges import Counted, CountRanges, Mask
+from understudy.commutes.answers.ranges import Counted, CountRanges, Mask, errors_for, ranges_of
+from understudy.commutes.answers.segment_counts import segment_count
 from understudy.commutes.commute_release import CommuteRelease
-from understudy.commutes.shared.segments import HOME, WORK, label_of, read_segments, segment_level
-from understudy.core.arrays import Floats
 from understudy.core.places import Places
 from understudy.core.result import Estimate
 from understudy.errors import InputError, UnsupportedError, unknown_name
@@ -37,7 +35,9 @@ MODELLED = (
     "ranges allow for the error of the model inside zones of homes, which is estimated and not proved; the benchmarks "
     "say how often they held"
 )
-PUBLIC = "the number of jobs at a workplace is public in this release, so it has no range"
+PUBLIC = (
+    "the number of jobs at a workplace is public in this release, and so is that of a segment that is fixed: no range"
+)
 MEASURED = "these jobs were measured by area with noise; this is the noisy count, and nothing of the model is in it"
 WITHOUT_OUTSIDE = "people who live outside or elsewhere are left out: their distance is not known"
 
@@ -129,13 +129,30 @@ def places_in(text: str, places: Places) -> Mask:
     if level is None:
         level, _, _ = said.partition(" ")
         if level != "place" or " " not in said:
-            raise unknown_name("level of areas", level, (*groupings, "place", "outside"))
+            return _by_name_alone(said.strip("'\""), level, places)
     area = said[len(level) :].strip().strip("'\"")
     if level == "place":
         chosen = np.zeros(len(places), dtype=bool)
         chosen[places.codes_of([area])] = True
         return chosen
     return np.asarray(groupings[level] == _area_id(level, area, places).encode())
+
+
+def _by_name_alone(said: str, level: str, places: Places) -> Mask:
+    """The places of the only area that is called so, or whose name begins so, whatever its level."""
+    beginning = re.compile(re.escape(said) + r"(?!\w)", re.IGNORECASE)
+    found: dict[str, Mask] = {}
+    for name, ids in places.groupings.items():
+        for one, called in places.area_names.get(name, {}).items():
+            if said and beginning.match(called) and (mask := np.asarray(ids == one.encode())).any():
+                found.setdefault(f"{name} '{called}'", mask)
+    if not found:
+        raise unknown_name("level of areas", level, (*places.groupings, "place", "outside"))
+    different = {mask.tobytes(): name for name, mask in reversed(found.items())}  # a state outside is on every level
+    if len(different) > 1:
+        told = ", ".join(sorted(different.values())[:6])
+        raise InputError(f"{len(different)} areas are called {said!r}; say which: {told}.")
+    return next(iter(found.values()))
 
 
 def _area_id(level: str, area: str, places: Places) -> str:
@@ -175,10 +192,10 @@ def _split(text: str, mark: str) -> list[str]:
 
 def _answered(release: CommuteRelease, question: str, asked: Asked, level: float) -> Answer:
     """One or more estimates: means over copies, with the widest range of any copy."""
-    found = [_of_copy(CountRanges(release=release, copy=copy), asked, level) for copy in range(1, release.copies + 1)]
+    found = [_of_copy(ranges_of(release, copy), asked, level) for copy in range(1, release.copies + 1)]
     names = tuple(found[0])
-    first, homes = CountRanges(release=release), asked.homes
-    measured = homes is not None and asked.works is None and asked.kind == "count" and first.law[0] is not None
+    first, homes = ranges_of(release), asked.homes
+    measured = homes is not None and asked.works is None and asked.kind == "count"
     measured = bool(asked.segment) or (measured and homes is not None and first.residents(homes) is not None)
     estimates, errors, labels = [], [], []
     for name in names:
@@ -190,13 +207,13 @@ def _answered(release: CommuteRelease, question: str, asked: Asked, level: float
         high = min(value + reach, max(end[1] for end in ends))
         estimates.append(
             Estimate(
-                value=value, low=float(np.ceil(low - 1e-9)) if whole else low,
+                value=value, low=float(np.ceil(low - 1e-9)) + 0.0 if whole else low,  # zero has no sign
                 high=float(np.floor(high + 1e-9)) if whole else high, level=level, method=METHOD,
             )
         )  # fmt: skip
-        errors.append(reach / _errors(level))
+        errors.append(reach / errors_for(level))
         labels.append(VALID if reach == 0 or measured else MODEL)
-    warnings = [MODELLED] if MODEL in labels else [MEASURED if measured else PUBLIC]
+    warnings = [MODELLED] if MODEL in labels else [MEASURED if measured and any(errors) else PUBLIC]
     if asked.kind == "mean_distance" and release.places.outside is not None:
         warnings.append(WITHOUT_OUTSIDE)
     total = int(first.sizes.sum()) if release.statement.unit.public_total else None
@@ -211,7 +228,7 @@ Ends = tuple[float, float]
 
 def _of_copy(ranges: CountRanges, asked: Asked, level: float) -> dict[str, tuple[float, float, Ends]]:
     """Value, reach and the least and largest possible value of every estimate, by its name."""
-    errors, all_jobs = _errors(level), float(ranges.sizes.sum())
+    errors, all_jobs = errors_for(level), float(ranges.sizes.sum())
     homes, works = asked.homes, asked.works
 
     def counted(here: Mask | None, there: Mask | None) -> tuple[float, float]:
@@ -222,7 +239,8 @@ def _of_copy(ranges: CountRanges, asked: Asked, level: float) -> dict[str, tuple
         return float(ranges.sizes.sum() if there is None else ranges.sizes[there].sum())
 
     if asked.segment:
-        value, reach = (float(one[0]) for one in segment_count(ranges, asked.segment, homes, works, errors))
+        of_segment = segment_count(ranges, asked.segment, homes, works)
+        value, reach = float(of_segment.value[0]), float(of_segment.reach(errors)[0])
         return {"jobs": (value, reach, (0.0, all_jobs + reach))}
     if asked.kind == "count":
         value, reach = counted(homes, works)
@@ -244,34 +262,6 @@ def _of_copy(ranges: CountRanges, asked: Asked, level: float) -> dict[str, tuple
         "work here, live elsewhere": (*only_work, (0.0, in_all)),
         "live here, work elsewhere": (*only_live, (0.0, all_jobs)),
     }
-
-
-def segment_count(
-    ranges: CountRanges, segment: str, homes: Mask | None, works: Mask | None, errors: float
-) -> tuple[Floats, Floats]:
-    """The jobs of a segment in whole areas of the home or of the work: noisy counts, whose law is known."""
-    release = ranges.release
-    plan = release.provenance.plan
-    partitions = read_segments("" if plan is None else str(plan.options.get("segments", "")))
-    partition = next((one for one in partitions if segment in one.columns), None)
-    if partition is None:
-        raise unknown_name("segment", segment, [column for one in partitions for column in one.columns])
-    if homes is not None and works is not None:
-        raise UnsupportedError(
-            "segments were measured by area of the home and by area of the work, not of both together."
-        )
-    level = segment_level(release.places)
-    area = np.unique(release.places.areas[level], return_inverse=True)[1]
-    chosen = np.ones(len(area), dtype=bool)
-    chosen = homes if homes is not None else works if works is not None else chosen
-    inside = np.unique(area[chosen])
-    if np.isin(area, inside).sum() != chosen.sum():
-        raise UnsupportedError(f"segments were measured for whole areas of level '{level}'; this is not made of them.")
-    label = label_of(partition, HOME if homes is not None else WORK)
-    found = next(one for one in release.measurements if one.label == label)
-    cells = found.values.reshape(-1, len(partition.columns))[inside, partition.columns.index(segment)]
-    variance = found.mechanism.variance * len(inside) * (1.13 if len(inside) == 1 else 1.0)
-    return np.array([max(float(cells.sum()), 0.0)]), np.array([errors * variance**0.5 + 0.5])
 
 
 def _share(
@@ -299,11 +289,6 @@ def _share(
     ]
     value = part / (part + rest)
     return value, max(value - ends[0], ends[1] - value), (ends[0], ends[1])
-
-
-def _errors(level: float) -> float:
-    """Standard errors to either side: two for 95 percent, as on the map, and in proportion for other levels."""
-    return 2.0 * NormalDist().inv_cdf((1 + level) / 2) / NormalDist().inv_cdf(0.975)
 
 
 def _change(after: Answer, before: Answer) -> Answer:

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from understudy.commutes.answers.ranges import Counted, CountRanges
+from understudy.commutes.answers.ranges import Counted, CountRanges, ranges_of
+from understudy.commutes.answers.segment_counts import segments_by_area
 from understudy.commutes.commute_release import CommuteRelease
 from understudy.core.arrays import Floats, Integers
 from understudy.core.places import Places
@@ -25,9 +26,10 @@ Columns = dict[str, Any]
 
 
 def area_profiles(release: CommuteRelease, level: str, copy: int = 1) -> pa.Table:
-    """For each area of a level: workers, residents, inflow and outflow, and the mean distance of its workers, with
-    ranges. The range of a number that the release does not tell is empty."""
-    ranges = CountRanges(release=release, copy=copy)
+    """For each area of a level: workers, residents, inflow and outflow, the mean distance of its workers, and where the
+    release has segments workers and residents in each, with ranges. The range of a number that the release does not
+    tell is empty."""
+    ranges = ranges_of(release, copy)
     names, area, areas = _areas(release.places, level)
     origins, destinations, jobs = ranges.pairs
     home = np.where(origins >= 0, area[origins], areas)
@@ -53,20 +55,18 @@ def area_profiles(release: CommuteRelease, level: str, copy: int = 1) -> pa.Tabl
     kept = inside & (home < areas)
     group = np.minimum(home, areas - 1)
     together = _by_area(ranges, "live_and_work", kept=kept, group=group, area=area, part=works_part)
-    if ranges.public_sizes:  # workers are public, so what is not known of one part is not known of the other
-        columns |= _with_range("work_only", replace_value(together, workers - together.value))
+    # Where workers are public, what is not known of one part is not known of the other; otherwise neither has a range.
+    unknown = together.variance if ranges.public_sizes else np.full(areas, np.nan)
+    only = Counted(value=workers - together.value, variance=unknown, shared=together.shared)
+    columns |= _with_range("work_only", only)
     columns |= _distances(ranges, area, areas)
+    columns |= segments_by_area(ranges, area, areas)
     return pa.table(columns)
-
-
-def replace_value(counted: Counted, value: Floats) -> Counted:
-    """The same uncertainty around another number."""
-    return Counted(value=value, variance=counted.variance, shared=counted.shared)
 
 
 def area_flows(release: CommuteRelease, level: str, copy: int = 1) -> pa.Table:
     """Jobs from each area of homes to each area of work, where there are any, with ranges."""
-    ranges = CountRanges(release=release, copy=copy)
+    ranges = ranges_of(release, copy)
     names, area, areas = _areas(release.places, level)
     origins, destinations, jobs = ranges.pairs
     home, work = np.where(origins >= 0, area[origins], areas), area[destinations]
@@ -79,6 +79,9 @@ def area_flows(release: CommuteRelease, level: str, copy: int = 1) -> pa.Table:
     work_jobs = _sums(work, jobs, areas + 1) / max(float(jobs.sum()), 1.0)
     if ranges.law[0] is not None:
         counted = ranges.counted(kept, of_pair, len(keys), part=work_jobs[keys % (areas + 1)])
+        from_to = zip((keys // (areas + 1)).tolist(), (keys % (areas + 1)).tolist(), strict=True)
+        near = np.array([ranges.near(area == one) if one == other else 0.0 for one, other in from_to])
+        counted = Counted(value=counted.value, variance=counted.variance, shared=np.maximum(counted.shared, near))
     else:
         counted = ranges.counted_pairs(level, _sums(group, jobs[kept], len(keys)))
     ids = np.array(names)
@@ -94,7 +97,7 @@ def directions(release: CommuteRelease, level: str, copy: int = 1) -> pa.Table:
 
     Homes outside have no direction and are left out, as are homes at the workplace itself.
     """
-    ranges = CountRanges(release=release, copy=copy)
+    ranges = ranges_of(release, copy)
     if ranges.law[0] is None:
         raise UnsupportedError("directions need to know single homes and workplaces; this release knows whole areas.")
     names, area, areas = _areas(release.places, level)
@@ -189,7 +192,7 @@ def _measured_where_known(ranges: CountRanges, counted: Counted, area: Integers)
     for one in range(len(value)):
         known = ranges.residents(area == one)
         if known is not None:
-            value[one], variance[one], shared[one] = known.value[0], known.variance[0], known.shared[0]
+            value[one], variance[one], shared[one] = known.value[0], 0.0, known.reach()[0]
     return Counted(value=value, variance=variance, shared=shared)
 
 

@@ -7,28 +7,35 @@ same release. Everything here is read from the release alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from understudy.commutes.answers.noise_reach import noise_reach
 from understudy.commutes.commute_release import CommuteRelease
 from understudy.commutes.map.counts_law import (
     measured_homes,
     near_errors,
     off_alike,
     pair_noise,
+    part_inside,
     stated_law,
     whole_areas_only,
 )
-from understudy.commutes.map.page_arrays import MapLaw, NearErrors, PairNoise, SharedError
+from understudy.commutes.map.page_arrays import MapLaw, PairNoise, SharedError
 from understudy.core.arrays import Floats, Integers
+from understudy.core.mechanism import Mechanism
 from understudy.core.places import DESTINATION
 from understudy.errors import UnsupportedError
+from understudy.privacy.mechanisms.noise import Geometric
 
 MODEL_OFF_BY = 0.25  # the model's own error at each workplace, as a share of the jobs that follow it
 MODEL_OFF_ALIKE = SharedError(share=0.2, jobs=0.0)  # the error that all share, where nothing was measured
+MOST_KEPT = 2_000_000  # pairs
 ERRORS = 2.0  # standard errors to either side, for 95 percent
 
 Mask = NDArray[np.bool_]
@@ -36,16 +43,36 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Counted:
-    """Synthetic jobs of some groups: the count, the variance of its error, and the error that all workplaces share."""
+    """Synthetic jobs of some groups: the count, the variance of its error, and the error that all workplaces share.
+
+    ``measured``: the noise of a count that was measured itself, and of how many cells it is the sum.
+    """
 
     value: Floats
     variance: Floats
     shared: Floats
+    measured: tuple[Mechanism, int] | None = None
 
     def reach(self, errors: float = ERRORS) -> Floats:
-        """How far to either side a range reaches, for so many standard errors."""
+        """How far to either side a range reaches, for so many standard errors (two are 95 percent)."""
+        if self.measured is not None:
+            return np.full(len(self.value), noise_reach(*self.measured, level_of(errors)))
         found: Floats = errors * np.sqrt(self.variance) + self.shared
         return found
+
+
+def errors_for(level: float) -> float:
+    """Standard errors to either side: two for 95 percent, as on the map, and in proportion for other levels."""
+    return ERRORS * NormalDist().inv_cdf((1 + level) / 2) / NormalDist().inv_cdf(0.975)
+
+
+def level_of(errors: float) -> float:
+    """The level that so many standard errors stand for.
+
+    >>> round(level_of(2.0), 6), round(level_of(errors_for(0.8)), 6)
+    (0.95, 0.8)
+    """
+    return 2 * NormalDist().cdf(errors / ERRORS * NormalDist().inv_cdf(0.975)) - 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,7 +108,8 @@ class CountRanges:
     @cached_property
     def law(self) -> tuple[MapLaw | None, str]:
         """The law of each workplace, or nothing and why."""
-        law, why = stated_law(self.release.provenance, self.release.statement, self.copy, self.sizes)
+        inside = part_inside(self.release, self.pairs[0], self.pairs[2])
+        law, why = stated_law(self.release.provenance, self.release.statement, self.copy, self.sizes, inside)
         if law is None:
             return None, why
         # A large workplace may have more cells than places, but cannot tell more homes apart.
@@ -118,11 +146,12 @@ class CountRanges:
         at, of = keys // groups, keys % groups
         drawn = self.sizes[at].astype(np.float64)
         p = np.minimum((shown + 0.5) / (drawn + 1), 1.0)
-        modelled = law.model[at] * shown + (1 - law.model[at]) * np.minimum(shown, np.maximum(drawn / law.cells[at], 1))
-        variance = law.noise[at] * drawn * p * (1 - p) + (MODEL_OFF_BY * modelled) ** 2
-        followed = _sums(of, modelled, groups)
         away = np.zeros(groups, dtype=bool)  # groups with homes outside
         away[group[kept & (origins >= 0) & ~self.release.places.inside[origins]]] = True
+        zones = law.cells[at] if law.outside is None else np.where(away[of], law.outside[at], law.cells[at])
+        modelled = law.model[at] * shown + (1 - law.model[at]) * np.minimum(shown, np.maximum(drawn / zones, 1))
+        variance = law.noise[at] * drawn * p * (1 - p) + (MODEL_OFF_BY * modelled) ** 2
+        followed = _sums(of, modelled, groups)
         inside, outside = law.off or MODEL_OFF_ALIKE, law.off_outside or law.off or MODEL_OFF_ALIKE
         share, most = (np.where(away, getattr(outside, name), getattr(inside, name)) for name in ("share", "jobs"))
         return Counted(
@@ -163,15 +192,17 @@ class CountRanges:
 
     def count(self, homes: Mask | None, works: Mask | None) -> Counted:
         """The jobs of people who live in some places and work in some; ``None`` stands for all."""
+        if works is not None and self.public_sizes and not self.sizes[~works].any():
+            works = None  # all of them work there, which is public
         origins, destinations, jobs = self.pairs
         kept = _in(homes, origins) & _in(works, destinations)
         if homes is None and self.public_sizes:
             return Counted(value=np.array([float(jobs[kept].sum())]), variance=np.zeros(1), shared=np.zeros(1))
+        if works is None and homes is not None and (known := self.residents(homes)) is not None:
+            return known
         if self.law[0] is None:
             everywhere = np.ones(len(self.release.places), dtype=bool)
             return self.counted_areas(everywhere if homes is None else homes, everywhere if works is None else works)
-        if works is None and homes is not None and (known := self.residents(homes)) is not None:
-            return known
         part = float(jobs[_in(works, destinations)].sum() / max(jobs.sum(), 1))
         found = self.counted(kept, np.zeros(len(jobs), dtype=np.int64), 1, part=part)
         if not found.value[0]:
@@ -198,7 +229,7 @@ class CountRanges:
         return float(abs(apart.sum()) + ERRORS * (law.near.variance * apart.size) ** 0.5)
 
     @cached_property
-    def _homes(self) -> tuple[Integers, Floats, float] | None:
+    def _homes(self) -> tuple[Integers, Floats, Geometric] | None:
         return measured_homes(self.release, float(self.sizes.sum()))
 
     def residents(self, homes: Mask) -> Counted | None:
@@ -206,14 +237,13 @@ class CountRanges:
         the noisy count itself, whose law is known, and nothing of the model."""
         if self._homes is None:
             return None
-        areas, noisy, scale = self._homes
+        areas, noisy, noise = self._homes
         if _whole(areas, homes, np.ones(len(areas), dtype=bool)) is None:
             return None
         inside = np.unique(areas[homes])
-        # Two standard errors of a single geometric count hold 94 of 100; three scales hold 95.
-        variance = len(inside) * 2 * scale**2 * (1.13 if len(inside) == 1 else 1.0)
         value = max(float(noisy[inside].sum()), 0.0)
-        return Counted(value=np.array([value]), variance=np.array([variance]), shared=np.full(1, 0.5))
+        variance = np.array([len(inside) * noise.variance])
+        return Counted(value=np.array([value]), variance=variance, shared=np.zeros(1), measured=(noise, len(inside)))
 
     def _nobody(self, homes: Mask | None, works: Mask | None, part: float) -> Counted:
         """A count of zero: as unsure as one job is where least is known, and not certain. The model may miss a home."""
@@ -258,27 +288,24 @@ class CountRanges:
         everywhere = float(squares.sum() / n.sum() - overall**2)
         # One or two jobs say little about their own spread: it is shrunk towards that of all jobs.
         spread = (squares - total**2 / n + everywhere) / (n + 0.0)
-        # Zones hold equal parts of all homes, those outside included: of those inside they tell fewer apart.
-        inside = float(jobs[np.isfinite(self.miles)].sum() / max(jobs.sum(), 1))
-        followed = law.model[at] + (1 - law.model[at]) / np.maximum(law.cells[at] * inside, 1)
+        followed = law.model[at] + (1 - law.model[at]) / np.maximum(law.cells[at], 1)
         variance = law.noise[at] * n * spread + (MODEL_OFF_BY * followed * n) ** 2 * spread
         off = law.off or MODEL_OFF_ALIKE
         shared = off.share * float((followed * n).sum()) * everywhere**0.5
         reach = (errors * float(variance.sum()) ** 0.5 + shared) / float(n.sum())
-        if law.near is not None and not self.release.places.inside.all():
-            # Rings around a workplace are mostly about homes outside, so the model decides where those inside are.
-            reach = max(reach, self._distance_off(law.near, at, overall, errors) / float(n.sum()))
         return overall, reach, float(n.sum())
 
-    def _distance_off(self, near: NearErrors, works: Integers, mean: float, errors: float) -> float:
-        """By how many miles the sum of distances may be off, by noisy jobs by distance of the groups of workplaces."""
-        farthest = float(np.nanmax(self.miles))
-        bands = int(np.searchsorted(near.miles, farthest)) + 1
-        edges = np.concatenate(([0.0], near.miles, [farthest]))[: bands + 1]
-        off = np.minimum((edges[:-1] + edges[1:]) / 2, farthest) - mean
-        groups = np.unique(near.group[works])
-        apart = float(near.apart[groups, :bands].sum(axis=0) @ off)
-        return float(abs(apart) + errors * (near.variance * len(groups) * float((off**2).sum())) ** 0.5)
+
+def ranges_of(release: CommuteRelease, copy: int = 1) -> CountRanges:
+    """The counts of a copy. Those of the last two releases of ordinary size are kept: somebody who asks one question
+    asks others, and the laws of a release take longer to work out than any answer."""
+    small = pq.read_metadata(release.files[copy - 1]).num_rows <= MOST_KEPT
+    return _kept(release, copy) if small else CountRanges(release=release, copy=copy)
+
+
+@lru_cache(maxsize=2)
+def _kept(release: CommuteRelease, copy: int) -> CountRanges:
+    return CountRanges(release=release, copy=copy)
 
 
 def _in(places: Mask | None, codes: Integers) -> Mask:

@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.commutes.map.counts_law import near_errors, off_alike, pair_noise, stated_law, whole_areas_only
+from understudy.commutes.map.counts_law import (
+    near_errors,
+    off_alike,
+    pair_noise,
+    part_inside,
+    stated_law,
+    whole_areas_only,
+)
 from understudy.commutes.map.map_wording import (
     caution_html,
     explanation_html,
@@ -312,7 +319,8 @@ def _map_flows(
 ) -> MapFlows:
     origin, destination, jobs, kept_pairs = table
     sizes = np.bincount(code_of[destination], jobs, len(kept)).astype(np.int64)
-    law, why = stated_law(release.provenance, release.statement, copy, sizes)
+    inside = part_inside(release, *(np.asarray(column, dtype=np.int64) for column in release.coded(copy)[::2]))
+    law, why = stated_law(release.provenance, release.statement, copy, sizes, inside)
     if law is not None:  # a large workplace may have more cells than places, but cannot tell more homes apart
         law = replace(
             law, cells=np.minimum(law.cells, len(release.places)), off=off_alike(release, copy),
@@ -394,7 +402,7 @@ MOST_NAMES = 2_000
 class Ground:
     """What is drawn under the dots beside outlines: names of outlines with the box of each, water and roads."""
 
-    names: list[list[Any]] = field(default_factory=list)  # text, south, west, north, east
+    names: list[list[Any]] = field(default_factory=list)  # text, south, west, north, east, first ring, rings
     water: list[Ring] = field(default_factory=list)
     roads: list[Ring] = field(default_factory=list)
 
@@ -416,19 +424,20 @@ def read_outlines(path: str | Path, *, only: tuple[str, ...] = SHAPES) -> list[R
 
 
 def read_outline_names(path: str | Path) -> list[list[Any]]:
-    """The names of outlines, each with the box of its shape: text, south, west, north, east."""
+    """The names of outlines, each with the box of its shape and its place among all outlines: text, south, west, north,
+    east, first, count."""
     file = Path(path)
     document = _document(file)
-    found = []
+    found, first = [], 0
     for feature in document.get("features", ()) if isinstance(document, dict) else ():
+        rings = [ring for shape in _shapes(feature, file) for ring in _rings(shape, file)]
+        first += len(rings)
         told = feature.get("properties") if isinstance(feature, dict) else None
         text = next((str(told[one]) for one in NAMES if told.get(one)), "") if isinstance(told, dict) else ""
-        if text and feature.get("geometry") is not None:
-            rings = [ring for shape in _shapes(feature, file) for ring in _rings(shape, file)]
-            if rings:
-                points = np.concatenate(rings)
-                box = [*points.min(axis=0).tolist(), *points.max(axis=0).tolist()]
-                found.append([text[:80], *(round(one, 6) for one in box)])
+        if text and rings:
+            points = np.concatenate(rings)
+            box = [*points.min(axis=0).tolist(), *points.max(axis=0).tolist()]
+            found.append([text[:80], *(round(one, 6) for one in box), first - len(rings), len(rings)])
     return found[:MOST_NAMES]
 
 

@@ -24,6 +24,7 @@ from understudy.commutes.shared.distances_and_homes import (
     DISTANCES_LABEL,
     HOMES_LABEL,
     choose_level,
+    classes_by_distance,
     groups_of,
     home_areas,
 )
@@ -56,8 +57,11 @@ def whole_areas_only(level: str) -> str:
     )
 
 
-def stated_law(provenance: Provenance, statement: Statement, copy: int, sizes: Integers) -> tuple[MapLaw | None, str]:
-    """The law of workplaces with ``sizes`` jobs; or nothing, and why."""
+def stated_law(
+    provenance: Provenance, statement: Statement, copy: int, sizes: Integers, inside: float = 1.0
+) -> tuple[MapLaw | None, str]:
+    """The law of workplaces with ``sizes`` jobs, of which the part ``inside`` is held by people whose homes are not
+    outside; or nothing, and why."""
     if DESTINATION not in statement.unit.fixed:
         return None, NOISY_SIZES
     drawn = provenance.draws[copy - 1].get("mechanisms", ()) if 1 <= copy <= len(provenance.draws) else ()
@@ -73,7 +77,7 @@ def stated_law(provenance: Provenance, statement: Statement, copy: int, sizes: I
             believed = belief(sizes, prior, SPREAD, times) if blended else np.ones(len(sizes))
             return urn_law(sizes, prior, cells, times=times, believed=believed), ""
         if mechanism.get("mechanism") == MixedCells.name:
-            return mixed_law(sizes, MixedCells.from_json(mechanism, NoNoise())), ""
+            return mixed_law(sizes, MixedCells.from_json(mechanism, NoNoise()), inside), ""
         if mechanism.get("mechanism") == "commute_geometric" and options.get("coarsen", "rings") == "rings":
             scale = Fraction(mechanism["scale"])
             cells = noisy_cells(sizes, 2 * statement.unit.rows_per_unit, scale)
@@ -118,12 +122,12 @@ def off_alike(release: CommuteRelease, copy: int, *, outside: bool = False) -> S
     origins, destinations, jobs = (np.asarray(column, dtype=np.int64) for column in release.coded(copy))
     origins, destinations, jobs = (column[origins >= 0] for column in (origins, destinations, jobs))
     sizes = np.bincount(destinations, jobs, len(release.places)).astype(np.int64)
-    law, _ = stated_law(release.provenance, release.statement, copy, sizes)
+    law, _ = stated_law(release.provenance, release.statement, copy, sizes, part_inside(release, origins, jobs))
     measured = measured_homes(release, float(sizes.sum()))
     if law is None or measured is None:
         return None
-    areas, noisy, scale = measured
-    number, variance = len(noisy), np.full(len(noisy), 2 * scale**2)
+    areas, noisy, noise = measured
+    number, variance = len(noisy), np.full(len(noisy), noise.variance)
     for level in list(release.places.areas)[-1:]:  # parts of the areas that people ask for are put together
         whole, count = groups_of(release.places, level)
         of_part = np.zeros(number, dtype=np.int64)
@@ -134,7 +138,8 @@ def off_alike(release: CommuteRelease, copy: int, *, outside: bool = False) -> S
             areas, number = whole, count
     keys, which = np.unique(destinations * number + areas[origins], return_inverse=True)
     shown, at, area = np.bincount(which, jobs), keys // number, keys % number
-    zone = np.minimum(shown, np.maximum(sizes[at] / law.cells[at], 1))  # a zone with somebody in it has a job
+    zones = law.cells[at] if not outside or law.outside is None else law.outside[at]
+    zone = np.minimum(shown, np.maximum(sizes[at] / zones, 1))  # a zone with somebody in it has a job
     modelled = np.bincount(area, law.model[at] * shown + (1 - law.model[at]) * zone, number)
     own = np.zeros(number, dtype=bool)
     own[areas[~release.places.inside if outside else release.places.inside]] = True
@@ -145,6 +150,14 @@ def off_alike(release: CommuteRelease, copy: int, *, outside: bool = False) -> S
     return SharedError(
         share=float(2 * np.sqrt(most / max(float(np.mean(modelled[own] ** 2)), 1e-9))), jobs=2 * most**0.5
     )
+
+
+def part_inside(release: CommuteRelease, origins: Integers, jobs: Integers) -> float:
+    """The part of the synthetic jobs whose homes are not outside."""
+    if release.places.outside is None:
+        return 1.0
+    away = (origins >= 0) & release.places.outside[origins]
+    return float(np.clip(1 - jobs[away].sum() / max(int(jobs.sum()), 1), 0.01, 0.99))
 
 
 def near_errors(release: CommuteRelease, copy: int) -> NearErrors | None:
@@ -162,26 +175,27 @@ def near_errors(release: CommuteRelease, copy: int) -> NearErrors | None:
     asked = str(plan.options.get("decay_level", "auto"))
     level = choose_level(release.places, asked, float(found.mechanism.scale), total)
     groups, number = groups_of(release.places, level)
-    if len(found.values) != number * BANDS:
+    classes = classes_by_distance(release.places)
+    if len(found.values) != number * classes:
         return None
-    known = origins >= 0
+    known = (origins >= 0) & release.places.inside[origins]
     band = np.searchsorted(BAND_EDGES, release.places.miles(origins[known], destinations[known]), side="right")
     shown = np.bincount(groups[destinations[known]] * BANDS + band, jobs[known], number * BANDS)
     return NearErrors(
         miles=BAND_EDGES, group=groups, variance=found.mechanism.variance,
-        apart=np.asarray(found.values - shown, dtype=np.float64).reshape(number, BANDS),
+        apart=found.values.reshape(number, classes)[:, :BANDS].astype(np.float64) - shown.reshape(number, BANDS),
     )  # fmt: skip
 
 
-def measured_homes(release: CommuteRelease, jobs: float) -> tuple[Integers, Floats, float] | None:
-    """The home area of each place, the noisy workers who live in each area, and the scale of the noise; nothing if they
-    were not measured. ``jobs``: the number of jobs, from which the areas were made."""
+def measured_homes(release: CommuteRelease, jobs: float) -> tuple[Integers, Floats, Geometric] | None:
+    """The home area of each place, the noisy workers who live in each area, and the noise; nothing if they were not
+    measured. ``jobs``: the number of jobs, from which the areas were made."""
     found = next((one for one in release.measurements if one.label == HOMES_LABEL), None)
     if found is None or not isinstance(found.mechanism, Geometric):
         return None
-    scale = float(found.mechanism.scale)
-    areas, number = home_areas(GravityTree(release.places), scale, jobs)
-    return (areas, found.values.astype(np.float64), scale) if number == len(found.values) else None
+    noise = found.mechanism
+    areas, number = home_areas(GravityTree(release.places), float(noise.scale), jobs)
+    return (areas, found.values.astype(np.float64), noise) if number == len(found.values) else None
 
 
 def error_at_most(shown: Floats, noisy: Floats, variance: Floats) -> float:
@@ -208,20 +222,23 @@ def urn_law(
     return MapLaw(model=1 - believed * jobs / urn, noise=noise, cells=cells)
 
 
-def mixed_law(sizes: Integers, mechanism: MixedCells) -> MapLaw:
+def mixed_law(sizes: Integers, mechanism: MixedCells, inside: float = 1.0) -> MapLaw:
     """What the law of each size leaves unsure.
 
     An answer is true with probability t = 1 / (1 + K a): the true count of a group is estimated with a variance of
     (1 - t^2) / t^2 for each job. Noise of variance v in each of K zones is v K / n for each of n jobs. It falls when
     counts are estimated with the model. The share that follows the model is the share of the variance of a count that
     noise hides. The nearest zones of graded rings are a third larger than the average, so there are as if fewer zones.
+    With homes outside the zones of either side share the jobs of that side only, so there is more noise for each job.
     """
     laws, cells = mechanism.laws.of(sizes)
+    beyond = mechanism.laws.outside_of(sizes)
     jobs = np.maximum(sizes, 1).astype(np.float64)
     model, noise = np.empty(len(sizes)), np.empty(len(sizes))
     spread = np.mean([1 / (concentration + 1) for concentration in CONCENTRATIONS])
-    for law, zones in {*zip(laws.tolist(), cells.tolist(), strict=True)}:
-        own = (laws == law) & (cells == zones)
+    for law, rings, away in {*zip(laws.tolist(), cells.tolist(), beyond.tolist(), strict=True)}:
+        own = (laws == law) & (cells == rings) & (beyond == away)
+        zones = rings + away
         varies = 1 / jobs[own] + (1 - 1 / jobs[own]) * spread
         if law == ANSWERS:
             true = float(1 / (1 + zones * mechanism.prior))
@@ -229,11 +246,14 @@ def mixed_law(sizes: Integers, mechanism: MixedCells) -> MapLaw:
         else:
             chances = cell_noise(mechanism.scale, zones, law == BALANCED)
             variance = float((chances * (np.arange(len(chances)) - len(chances) // 2) ** 2).sum())
-            each = variance * zones / jobs[own]
+            each = variance * max(rings / inside, away / (1 - inside) if away else 0.0) / jobs[own]
         hidden = each / jobs[own] / (varies + each / jobs[own])
         model[own], noise[own] = hidden if mechanism.alike else 0.0, 1 + each * (1 - hidden)
     larger = (laws != ANSWERS) & is_graded(cells) & mechanism.graded
-    return MapLaw(model=model, noise=noise, cells=np.where(larger, (cells / GRADE).astype(np.int64), cells))
+    return MapLaw(
+        model=model, noise=noise, cells=np.where(larger, (cells / GRADE).astype(np.int64), cells),
+        outside=beyond if beyond.any() else None,
+    )  # fmt: skip
 
 
 def noise_law(sizes: Integers, cells: Integers, scale: float) -> MapLaw:

@@ -18,7 +18,17 @@ PUBLIC_SIZES = (
     "--unit replace or add_remove; commute_tree then has 6.0 instead of 4.7 percent of jobs in the wrong pair of "
     "tracts, and mean commutes of workplaces are 3 to 34 percent farther off (Rhode Island, epsilon 2, two runs each)."
 )
+PUBLIC_SEGMENTS = (
+    "Not protected beside the number of jobs at each workplace: how many of them are in each segment of {names}. It is "
+    "published as it is; leave {names} out of --fixed where that is confidential, and they are measured with noise."
+)
 NO_PERSON = "No dot is a person: every dot is a synthetic job, drawn at random."
+
+
+def public_segments(unit: Unit) -> tuple[str, ...]:
+    """The warning that partitions into segments are fixed, where they are."""
+    names = [name for name in unit.fixed if name != DESTINATION]
+    return (PUBLIC_SEGMENTS.format(names=" and ".join(names)),) if names else ()
 
 
 def promise_text(statement: Statement) -> str:
@@ -42,7 +52,7 @@ def unit_text(statement: Statement) -> str:
         return "protects nobody"
     unit = statement.unit
     who = "any one job" if unit.rows_per_unit == 1 else f"any {unit.rows_per_unit} jobs of one person"
-    if "destination" in unit.fixed:
+    if DESTINATION in unit.fixed:
         return f"protects the home behind {who}"
     return f"protects home and workplace of {who}"
 
@@ -111,7 +121,11 @@ def caution_html(statements: list[Statement]) -> str:
     """What is not protected, in one line that is always on the screen."""
     if not any(DESTINATION in one.unit.fixed and not one.protects_nobody for one in statements):
         return ""
-    return '<p class="caution">Not protected: how many jobs there are at each workplace. That is public here.</p>'
+    names = sorted({name for one in statements for name in one.unit.fixed} - {DESTINATION})
+    which = f", and how many are in each segment of {escape(' and '.join(names))}" if names else ""
+    return (
+        f'<p class="caution">Not protected: how many jobs there are at each workplace{which}. That is public here.</p>'
+    )
 
 
 def explanation_html(statements: list[Statement], methods: list[str], most_dots: int) -> str:

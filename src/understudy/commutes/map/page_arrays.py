@@ -68,7 +68,7 @@ class MapLaw:
     """How the counts of each place as a workplace came about: the share of its jobs that follows the public model, the
     variance of a count in units of a binomial one, and how many zones of homes it tells apart. ``off`` is the possible
     error of the model that all workplaces share, where the release has measured it; ``off_outside`` that of homes
-    outside."""
+    outside. ``outside`` is how many zones of homes outside it tells apart, if those have zones of their own."""
 
     model: Floats
     noise: Floats
@@ -76,6 +76,7 @@ class MapLaw:
     off: SharedError | None = None
     off_outside: SharedError | None = None
     near: NearErrors | None = None
+    outside: Integers | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +165,8 @@ def pack_flows(packer: Packer, number: int, flows: MapFlows) -> None:
         packer.add(f"model_{number}", flows.law.model.astype(np.float32))
         packer.add(f"noise_{number}", flows.law.noise.astype(np.float32))
         packer.add(f"cells_{number}", narrow(flows.law.cells))
+    if flows.law is not None and flows.law.outside is not None:
+        packer.add(f"outside_{number}", narrow(flows.law.outside))
 
 
 def pack_outlines(packer: Packer, rings: Sequence[NDArray[np.float64]], name: str = "outline") -> None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from understudy.commutes.models.gravity import GravityTree
 from understudy.commutes.models.nested_areas import NestedAreas
+from understudy.commutes.models.outside import OutsideHomes, parts_from
 from understudy.commutes.models.regions import (
     AreaFactors,
     AreaRegions,
@@ -28,18 +29,27 @@ from understudy.commutes.models.regions import (
 )
 from understudy.commutes.shared.area_flows import FLOWS_LABEL, every_pair, expected_flows
 from understudy.commutes.shared.distances_and_homes import (
+    ALL_DISTANCES_LABEL,
     DISTANCES_LABEL,
     HOMES_LABEL,
+    PART_OF_ALL,
     FlowModel,
     choose_level,
     fit_homes,
     home_areas,
     measure_decays,
     measure_homes,
+    workers_outside,
 )
 from understudy.commutes.shared.flow_method import UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.commutes.shared.priors import build_mechanism, check_rule, definition_6_notes
-from understudy.commutes.shared.segments import segment_part, segment_tables
+from understudy.commutes.shared.segments import (
+    SegmentDesign,
+    choose_design,
+    planned_design,
+    segment_designs,
+    segment_part,
+)
 from understudy.commutes.shared.settings import (
     AREAS,
     Shrinking,
@@ -60,7 +70,12 @@ from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism
 from understudy.privacy.mechanisms.flow_mixture import ANSWERS, MixedCells
 from understudy.privacy.mechanisms.noise import Geometric
-from understudy.privacy.mechanisms.ring_division import DIVISION, cells_of_first_division, usable_cells
+from understudy.privacy.mechanisms.ring_division import (
+    DIVISION,
+    WITH_CELLS_OUTSIDE,
+    cells_of_first_division,
+    usable_cells,
+)
 from understudy.privacy.promise.definition import ApproxDP, NonPrivate, ProbabilisticDP, PureDP
 from understudy.privacy.promise.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss, breach_loss
 from understudy.privacy.promise.plan import Plan, Step
@@ -139,7 +154,8 @@ class Commute:
     weighs them for the least expected squared error, ``none`` uses the drawn rows alone. For ``rings`` only."""
     segments: str = ""
     """Partitions of the jobs whose segments are measured and released too: ``age,earnings,industry`` (the columns of
-    LODES), or columns of your own (``sex=F+M``). Every partition has its part of ``segment_share``."""
+    LODES), or columns of your own (``sex=F+M``); ``a=A1+A2*b=B1+B2`` where combinations are known, because a row is one
+    job. All share ``segment_share``. A partition that the unit fixes is public by workplace."""
     segment_share: str = "0.2"
     """The part of epsilon that measures segments by area of the home and of the work, where there are ``segments``."""
     suppress_as_published: bool = False
@@ -216,7 +232,7 @@ class Commute:
     # -- planning ----------------------------------------------------------------------------------------------------
 
     def plan(self, places: Places, request: Request) -> Plan:
-        check_flow_request(type(self), request)
+        check_flow_request(type(self), request, self.segments)
         if self.coarsen.startswith("area:"):
             places.area(self.coarsen.removeprefix("area:"))
         if self.coarsen.startswith(AREAS):
@@ -226,7 +242,8 @@ class Commute:
         self._check_unit(request)
         if self._shares[2]:
             every_pair(places)  # refuses places without areas, or with too many
-        steps = [*self._measure_steps(request, places)]
+        design, segment_notes = self._segment_design(request, places)
+        steps = [*self._measure_steps(request, places, design)]
         event = self._draw_event(request)
         check_rule(self, event, request)
         steps += [
@@ -239,7 +256,12 @@ class Commute:
         if isinstance(request.budget, NonPrivate):
             notes.append("The published method under its own rules; nothing is claimed for it here.")
         return planned(
-            places, request, method=self.name, steps=tuple(steps), options=self._options(), notes=(UNIT_NOTE, *notes)
+            places,
+            request,
+            method=self.name,
+            steps=tuple(steps),
+            options=self._options(),
+            notes=(UNIT_NOTE, *notes, *segment_notes),
         )
 
     def _options(self) -> dict[str, str | bool]:
@@ -310,7 +332,22 @@ class Commute:
             )
         return decay, homes, flows, sizes, left
 
-    def _measure_steps(self, request: Request, places: Places) -> list[Step]:
+    def _segment_design(self, request: Request, places: Places) -> tuple[SegmentDesign | None, tuple[str, ...]]:
+        """In which tables segments are measured, and what the plan says about it."""
+        budget, designs = request.budget, segment_designs(places, self.segments, request.unit)
+        if not designs:
+            return None, ()
+        assert isinstance(budget, PureDP | ApproxDP | ProbabilisticDP)  # noqa: S101 - checked before
+        part = segment_part(self.segments, self.segment_share)
+        moved = request.unit.rows_per_unit * (2 if request.unit.kind == "replace" else 1)
+
+        def variances_of(design: SegmentDesign) -> list[float]:
+            tables = len(design.tables)
+            return [Geometric(scale=_scale(moved, budget.epsilon * part / tables)).variance] * tables
+
+        return choose_design(designs, variances_of, part)
+
+    def _measure_steps(self, request: Request, places: Places, design: SegmentDesign | None) -> list[Step]:
         if isinstance(request.budget, NonPrivate):
             return []
         decay, homes, flows, sizes, _ = self._parts(request)
@@ -318,11 +355,12 @@ class Commute:
         steps = []
         measured = (
             (SIZES_LABEL, sizes, len(places)),
-            (DISTANCES_LABEL, decay, 0),
+            (DISTANCES_LABEL, decay * (1 - PART_OF_ALL), 0),
+            (ALL_DISTANCES_LABEL, decay * PART_OF_ALL, 0),
             (HOMES_LABEL, homes, 0),
             (FLOWS_LABEL, flows, len(every_pair(places)) if flows else 0),
         )
-        tables = segment_tables(places, self.segments)
+        tables = () if design is None else design.tables
         budget = request.budget
         assert isinstance(budget, PureDP | ApproxDP | ProbabilisticDP)  # noqa: S101 - checked before
         part = segment_part(self.segments, self.segment_share) * budget.epsilon / max(len(tables), 1)
@@ -389,7 +427,8 @@ class Commute:
             found, rows = self._private_sizes(plan, places, gate)
             measured.append(found)
         regions, groups_note = self._regions(plan, places, gate, rows=rows, measured=measured)
-        for table in segment_tables(places, self.segments):
+        design = planned_design(places, plan)
+        for table in () if design is None else design.tables:
             scale = _planned_scale(plan, table.label)
             assert scale is not None  # noqa: S101 - planned above
             measured.append(gate.measure(table, Geometric(scale=scale)))
@@ -432,16 +471,28 @@ class Commute:
             kept = apportion(kept, gate.records)
         return found, kept.astype(np.int64)
 
-    def drawn_cells(self, places: Places, destinations: Integers, chosen: Integers, division: int) -> Integers:
+    def drawn_cells(
+        self,
+        places: Places,
+        destinations: Integers,
+        chosen: Integers,
+        division: int,
+        *,
+        outside: Integers | None = None,
+    ) -> Integers:
         """Over how many cells each destination draws, ``elsewhere`` included: from public facts, for ``verify``.
 
-        ``chosen`` are the cells that a release states; they matter only for rings.
+        ``chosen`` are the cells that a release states, and ``outside`` those for homes outside, one if it does not say;
+        they matter only for rings.
         """
         regions = self._areas(places)
         if regions is not None:
             return regions.cells_of(destinations)
-        made = usable_cells(chosen) if division == DIVISION else cells_of_first_division(chosen)
-        return made + int(self.cut is not None)
+        made = usable_cells(chosen) if division > 1 else cells_of_first_division(chosen)
+        made = made + int(self.cut is not None)
+        if places.outside is None or division < WITH_CELLS_OUTSIDE:
+            return made
+        return made + (1 if outside is None else outside)
 
     def _areas(self, places: Places) -> Regions | None:
         """The division, where it needs the places alone."""
@@ -467,27 +518,36 @@ class Commute:
         if areas_alone is not None:
             return areas_alone, ()
         tree = GravityTree(places)
-        scale, home_scale, flow_scale = (
-            _planned_scale(plan, label) for label in (DISTANCES_LABEL, HOMES_LABEL, FLOWS_LABEL)
+        scale, whole_scale, home_scale, flow_scale = (
+            _planned_scale(plan, label) for label in (DISTANCES_LABEL, ALL_DISTANCES_LABEL, HOMES_LABEL, FLOWS_LABEL)
         )
         jobs = gate.records if plan.unit.public_total else None
         level = choose_level(places, self.decay_level, float(scale or 1), jobs) if scale else None
-        decays = measure_decays(gate, tree, level=level, scale=scale, weights=rows, cut=self.cut)
-        if decays.measurement is not None:
-            measured.append(decays.measurement)
+        scales = None if scale is None or whole_scale is None else (scale, whole_scale)
+        decays = measure_decays(gate, tree, level=level, scales=scales, weights=rows, cut=self.cut)
+        measured += decays.measured or ()
         which = "for all destinations together" if level is None else f"by {level} of the destination"
         notes = [f"Jobs by distance were measured {which}." if scale else "The decay with distance is a fixed one."]
+        workers: Floats | None = None
+        part, inside = decays.part, rows.astype(np.float64)
         if home_scale is not None:
             areas, number = home_areas(tree, float(home_scale), float(rows.sum()))
             found = measure_homes(gate, areas, number, home_scale)
             measured.append(found)
             notes.append(f"Jobs by area of the home were measured in {number:,} areas.")
-            for _ in range(FITS):
-                tree = fit_homes(
-                    tree, found.values.astype(float), areas, decays=decays.values, groups=decays.groups, rows=rows,
-                    noise=float(home_scale), cut=self.cut,
-                )  # fmt: skip
-                decays = decays.again(tree, weights=rows, cut=self.cut)
+            if places.outside is not None:
+                workers = workers_outside(places, areas, found.values, float(home_scale))
+                if part is None:
+                    part = parts_from(workers.sum(keepdims=True), np.zeros_like(rows), rows, float(home_scale))
+        away = OutsideHomes.of(places, workers, part)
+        if away is not None:
+            inside *= 1 - away.part
+        for _ in range(0 if home_scale is None else FITS):
+            tree = fit_homes(
+                tree, found.values.astype(float), areas, decays=decays.values, groups=decays.groups, rows=inside,
+                noise=float(home_scale or 0), cut=self.cut,
+            )  # fmt: skip
+            decays = decays.again(tree, weights=inside, cut=self.cut)
         homes: AreaFactors | None = None
         if flow_scale is not None:
             pairs = every_pair(places)
@@ -497,12 +557,18 @@ class Commute:
             notes.append(f"Jobs were measured by pairs of {len(pairs.finest):,} areas ({pairs.finest.name}).")
             model = FlowModel(
                 tree=tree, areas=pairs.finest.area_of_place, number=len(pairs.finest), decays=decays.values,
-                groups=decays.groups, rows=rows, cut=self.cut,
+                groups=decays.groups, rows=inside, cut=self.cut,
             )  # fmt: skip
-            homes = model.fitted(expected_flows(pairs, found, model.expected()))
+            expected = model.expected()
+            if away is not None:
+                expected += model.from_outside(away, rows)
+            flows = expected_flows(pairs, found, expected)
+            homes = model.fitted(flows)
+            if away is not None:
+                away = model.seen_outside(away, flows)
         undivided = np.ones(len(places), dtype=np.int64)  # how many cells each destination gets is decided later
         rings = RingRegions(
-            tree=tree, decays=decays.values, groups=decays.groups, cells=undivided, cut=self.cut, homes=homes
+            tree=tree, decays=decays.values, groups=decays.groups, cells=undivided, cut=self.cut, homes=homes, away=away
         )
         return rings, tuple(notes)
 
@@ -513,6 +579,8 @@ def _believed(mechanism: FlowMechanism, rows: Integers) -> Floats | None:
         cells, weights, shifts = mechanism.priors.of(rows)
         return belief(rows, cells * weights / 2.0**shifts, SPREAD, mechanism.priors.times_of(rows))
     if not isinstance(mechanism, MixedCells):
+        return None
+    if mechanism.outside is not None and mechanism.alike:
         return None
     laws, cells = mechanism.laws.of(rows)
     prior = np.asarray(cells * float(mechanism.prior), dtype=np.float64)

@@ -27,7 +27,13 @@ from understudy.commutes.shared.area_flows import (
     scaled,
 )
 from understudy.commutes.shared.flow_method import UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
-from understudy.commutes.shared.segments import segment_part, segment_tables
+from understudy.commutes.shared.segments import (
+    SegmentDesign,
+    choose_design,
+    planned_design,
+    segment_designs,
+    segment_part,
+)
 from understudy.commutes.shared.settings import positive
 from understudy.core.arrays import Floats, Integers
 from understudy.core.measurement import Measurement
@@ -36,7 +42,7 @@ from understudy.core.places import DESTINATION, PAIR, Places
 from understudy.errors import UnsupportedError
 from understudy.privacy.gate.flow_gate import FlowGate, FlowTable, Sink, flow_sensitivity
 from understudy.privacy.gate.measurement_steps import query_of
-from understudy.privacy.mechanisms.noise import Geometric
+from understudy.privacy.mechanisms.noise import Geometric, NoiseMechanism
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric, threshold_for
 from understudy.privacy.promise.calibrate import noise_for
 from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit
@@ -73,7 +79,8 @@ class CommuteTree:
 
     segments: str = ""
     """Partitions of the jobs whose segments are measured and released too: ``age,earnings,industry`` (the columns of
-    LODES), or columns of your own (``sex=F+M``). Every partition has its part of ``segment_share``."""
+    LODES), or columns of your own (``sex=F+M``); ``a=A1+A2*b=B1+B2`` where combinations are known, because a row is one
+    job. All share ``segment_share``. A partition that the unit fixes is public by workplace."""
     segment_share: str = "0.2"
     """The part of the budget that measures segments by area of the home and of the work, if there are ``segments``."""
 
@@ -82,19 +89,31 @@ class CommuteTree:
         segment_part(self.segments, self.segment_share)
 
     def plan(self, places: Places, request: Request) -> Plan:
-        check_flow_request(type(self), request)
+        check_flow_request(type(self), request, self.segments)
         pairs = self._pairs(places)
-        asked = segment_tables(places, self.segments)
-        tables = [*_tables(pairs, places, request.unit), *asked]
         spent = _spent(request.budget, pairs)
         apart = segment_part(self.segments, self.segment_share)
-        own = {**SHARES, **{table.label: apart / len(asked) for table in asked}}
-        left = 1 - sum((own.get(table.label, Fraction(0)) for table in tables), Fraction(0))
-        shares = [own.get(table.label, left) for table in tables]
+        flows = _tables(pairs, places, request.unit)
+
+        def noises_for(asked: tuple[FlowTable, ...]) -> list[NoiseMechanism]:
+            tables = [*flows, *asked]
+            own = {**SHARES, **{table.label: apart / len(asked) for table in asked}}
+            left = 1 - sum((own.get(table.label, Fraction(0)) for table in tables), Fraction(0))
+            shares = [own.get(table.label, left) for table in tables]
+            # The law is chosen by its noise on pairs and places; margins are large, so their noise hardly matters.
+            weights = [table.cells if table.label in (PAIRS, WORKPLACES) else 1 for table in tables]
+            return noise_for(spent, [flow_sensitivity(table, request.unit) for table in tables], shares, weights)
+
+        def variances_of(design: SegmentDesign) -> list[float]:
+            return [noise.variance for noise in noises_for(design.tables)[len(flows) :]]
+
+        design: SegmentDesign | None = None
+        segment_notes: tuple[str, ...] = ()
+        if designs := segment_designs(places, self.segments, request.unit):
+            design, segment_notes = choose_design(designs, variances_of, apart)
+        asked = () if design is None else design.tables
+        tables, noises = [*flows, *asked], noises_for(asked)
         sensitivities = [flow_sensitivity(table, request.unit) for table in tables]
-        # The law is chosen by its noise on pairs and places. Margins are large numbers, so their noise hardly matters.
-        weights = [table.cells if table.label in (PAIRS, WORKPLACES) else 1 for table in tables]
-        noises = noise_for(spent, sensitivities, shares=shares, cells=weights)
         steps = tuple(
             Step(
                 label=table.label, margin=PAIR, action="measure", event=noise.event(sensitivity), cells=table.cells,
@@ -102,7 +121,7 @@ class CommuteTree:
             )
             for table, noise, sensitivity in zip(tables, noises, sensitivities, strict=True)
         )  # fmt: skip
-        notes = [f"Cells: {pairs!r}, from public places alone."]
+        notes = [f"Cells: {pairs!r}, from public places alone.", *segment_notes]
         if len(pairs) > DENSE_CELLS:
             notes.append("Of the pairs only those above a threshold are reported; the others are known to be below it.")
         if request.copies > 1:
@@ -122,11 +141,11 @@ class CommuteTree:
 
     def run(self, plan: Plan, places: Places, gate: FlowGate, stream: Stream, sink: Sink) -> FlowSynthesis:
         pairs = self._pairs(places)
+        design = planned_design(places, plan)
+        tables = [*_tables(pairs, places, plan.unit), *(() if design is None else design.tables)]
         measured = {
             table.label: gate.measure(table, _mechanism(step, pairs))
-            for table, step in zip(
-                [*_tables(pairs, places, plan.unit), *segment_tables(places, self.segments)], plan.steps, strict=True
-            )
+            for table, step in zip(tables, plan.steps, strict=True)
         }
         total = gate.records if plan.unit.public_total else None
         sizes = gate.sizes() if DESTINATION in plan.unit.fixed else None

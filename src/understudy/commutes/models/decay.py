@@ -21,7 +21,8 @@ BAND_EDGES = 2.0 ** np.arange(-2, 7.01, 0.5)  # miles; the first band begins at 
 BANDS = len(BAND_EDGES) + 1
 ROUNDS = 30
 DAMPING = 0.7
-EFFECTS = (0.02, 50.0)  # limits of the factor by which a group differs from the whole
+EFFECTS = (0.02, 50.0)  # limits of the factor by which a group differs from the whole, if noise may explain it
+SURELY = 3.0  # noise reaches log(counts) + 3 scales in one of twenty tables
 MOST_EXAMPLES = 40_000  # destinations whose surroundings are looked at, of all groups together
 LEAST_EXAMPLES = 4  # of each group, however many there are
 PIECE = 2_500  # destinations that a thread looks around at a time
@@ -38,7 +39,9 @@ def band_middles() -> Floats:
     return np.concatenate(([BAND_EDGES[0] / 2], inner, [BAND_EDGES[-1] * 1.2]))
 
 
-def choose_examples(tree: GravityTree, groups: Integers, weights: Integers, count: int) -> tuple[Integers, Floats]:
+def choose_examples(
+    tree: GravityTree, groups: Integers, weights: Floats | Integers, count: int
+) -> tuple[Integers, Floats]:
     """Destinations whose surroundings stand for those of their group, and how many jobs each of them stands for.
 
     They are all destinations of a group, if there is room. Otherwise they are a systematic sample of its jobs in the
@@ -67,9 +70,19 @@ def pieces(values: NDArray[Any]) -> list[NDArray[Any]]:
 
 
 def fit_decays(
-    tree: GravityTree, counts: Floats, groups: Integers, weights: Integers, *, noise: float, cut: float | None
+    tree: GravityTree,
+    counts: Floats,
+    groups: Integers,
+    weights: Floats | Integers,
+    *,
+    noise: float,
+    cut: float | None,
+    every: tuple[Floats, float] | None = None,
 ) -> Floats:
-    """One decay per group (rows) at the knots; ``counts`` are noisy jobs by group and band."""
+    """One decay per group (rows) at the knots; ``counts`` are noisy jobs by group and band.
+
+    ``every``: noisy jobs of all groups together, where they were measured by themselves, and the scale of their noise.
+    """
     from understudy.commutes.models import regions_compiled as loops
 
     number = len(counts)
@@ -86,7 +99,11 @@ def fit_decays(
     together = np.zeros(len(examples), dtype=np.int64)
     before = np.interp(band_middles(), knots(), default_decay())[None, :]
     model = _expected(before, seen, share, together) * share.sum()
-    whole = leaned(counts.sum(axis=0)[None, :], model, noise * np.sqrt(number))
+    summed, off = counts.sum(axis=0), noise * np.sqrt(number)
+    if every is not None:  # both say the same, each with its noise
+        part = off**2 / (off**2 + every[1] ** 2)
+        summed, off = summed * (1 - part) + every[0] * part, off * every[1] / np.hypot(off, every[1])
+    whole = leaned(summed[None, :], model, off)
     everyone = _fit(np.maximum(whole, 1e-9), seen, share, together)[0]
     if number == 1:
         return _curves(everyone[None, :])
@@ -99,16 +116,22 @@ def fit_decays(
 def leaned(counts: Floats, model: Floats, noise: float) -> Floats:
     """The best linear estimate of each count between its noisy value and what a model expects.
 
-    A true count is the expected count times an effect of mean 1. The variance of the effect is estimated from all
-    counts. Noise adds twice its squared scale. If almost nobody is expected, the estimate is almost zero. Cutting
-    noisy counts off at zero instead would invent long commutes in every group.
+    A true count varies around the expected count m like one of a Poisson law whose mean is m times an effect of mean 1
+    and variance v: by v m^2 + m. Noise adds twice its squared scale. The variance of the effect is estimated from all
+    counts. If almost nobody is expected, the estimate is almost zero: cutting noisy counts off at zero instead would
+    invent long commutes in every group. But a count that noise cannot explain, among as many counts as there are, is
+    believed whatever the others say: very near homes have many times as many workers as a smooth decay gives them.
     """
     model = np.maximum(model, 1e-9)
-    variance = (2.0 * noise**2 + model) / model**2
-    off = counts / model - 1.0
-    weight = 1.0 / variance**2
-    effect = max(float((weight * (off**2 - variance)).sum() / weight.sum()), 0.0)
-    return np.asarray(model * np.clip(1.0 + effect / (effect + variance) * off, *EFFECTS))
+    off, noisy = counts - model, 2.0 * noise**2
+    weight = model**4 / (noisy + model) ** 2
+    effect = max(float((weight * (off**2 - noisy - model) / model**2).sum() / weight.sum()), 0.0)
+    varies = effect * model**2 + model
+    believed = varies / (varies + noisy)
+    clear = np.abs(off) > noise * (np.log(counts.size) + SURELY)
+    believed = np.where(clear, np.maximum(believed, 1 - noisy / np.maximum(off**2, noisy)), believed)
+    most = np.where(clear, np.inf, EFFECTS[1])
+    return np.asarray(model * np.clip(1.0 + believed * off / model, EFFECTS[0], most))
 
 
 def _curves(strengths: Floats) -> Floats:

@@ -18,7 +18,6 @@ from understudy.errors import InputError
 
 OPENNESS = 0.04  # a node is opened if its radius is above a fifth of its distance
 NODE_ROOM = 1 << 15  # nodes one destination may see
-NEVER_SMALL = 1e12  # squared miles
 KNOT_OCTAVES = (-5, 8, 144)  # smallest octave, knots per octave, knots: as in gravity_compiled
 
 
@@ -26,13 +25,13 @@ KNOT_OCTAVES = (-5, 8, 144)  # smallest octave, knots per octave, knots: as in g
 class GravityTree:
     """Places in the order of a tree of halves, with what each node weighs and where its centre lies.
 
-    A place weighs its public mass, or what ``weighted`` says.
+    A place weighs its public mass, or what ``weighted`` says. Homes outside are not in the tree.
     """
 
     places: Places
     known: InitVar[tuple[GravityTree, Floats] | None] = None  # the same places, and other masses by position
     order: NDArray[np.int32] = field(init=False)  # code of the place at each position
-    rank: NDArray[np.int32] = field(init=False)  # position of each place
+    rank: NDArray[np.int32] = field(init=False)  # position of each place, -1 outside
     points: Floats = field(init=False)  # by position
     mass: Floats = field(init=False)
     sums: Floats = field(init=False)
@@ -45,8 +44,12 @@ class GravityTree:
         values: dict[str, Any]
         if known is None:
             points = self.places.points()
-            order = build_order(points)
-            rank = np.empty(len(order), dtype=np.int32)
+            if self.places.outside is None:
+                order = build_order(points)
+            else:
+                inside = np.flatnonzero(self.places.inside).astype(np.int32)
+                order = inside[build_order(points[inside])]
+            rank = np.full(len(points), -1, dtype=np.int32)
             rank[order] = np.arange(len(order), dtype=np.int32)
             values = {"order": order, "rank": rank, "points": points[order], "mass": self.places.mass[order]}
         else:  # where the places lie is shared, not copied
@@ -55,13 +58,8 @@ class GravityTree:
         values["sums"] = np.concatenate(([0.0], np.cumsum(values["mass"])))
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        outside = self.places.outside
-        leaf = loops.LEAF if outside is None else 1
-        depth = max(1, int(np.ceil(np.log2(max(len(self.order) / leaf, 1)))) + 1)
-        nodes = loops.node_centres(self.points, self.mass, depth)
-        if outside is not None:
-            _open_always(nodes, outside[self.order])
-        object.__setattr__(self, "nodes", nodes)
+        depth = max(1, int(np.ceil(np.log2(max(len(self.order) / loops.LEAF, 1)))) + 1)
+        object.__setattr__(self, "nodes", loops.node_centres(self.points, self.mass, depth))
 
     def weighted(self, mass: Floats) -> GravityTree:
         """The same places with other masses, given by position."""
@@ -69,23 +67,6 @@ class GravityTree:
 
     def __repr__(self) -> str:
         return f"GravityTree({len(self.order):,} places)"
-
-
-def _open_always(nodes: NDArray[np.float32], outside: NDArray[np.bool_]) -> None:
-    """Gives every node with a home outside and something else a radius that is never small for its distance.
-
-    A state outside can weigh more than all places of its node together. The centre of the node is then where it is, the
-    mean radius is small, and the node would be closed as if the places inside were there too.
-    """
-    before = np.concatenate(([0], np.cumsum(outside)))
-    lows, highs = np.zeros(1, dtype=np.int64), np.full(1, len(outside), dtype=np.int64)
-    first = 1
-    while first < len(nodes):
-        mixed = (before[highs] > before[lows]) & (highs - lows > 1)
-        nodes[first : first + len(lows), 3][mixed] = NEVER_SMALL
-        middle = (lows + highs) // 2
-        lows, highs = np.stack((lows, middle), axis=1).ravel(), np.stack((middle, highs), axis=1).ravel()
-        first *= 2
 
 
 def knots() -> Floats:

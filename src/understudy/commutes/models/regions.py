@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.commutes.models.gravity import GravityTree
+from understudy.commutes.models.outside import OutsideHomes
 from understudy.core.apportion import systematic
 from understudy.core.arrays import Floats, Integers
 from understudy.core.places import ELSEWHERE_CODE, Places
@@ -24,17 +26,23 @@ from understudy.privacy.mechanisms.place_bands import beyond_cut, squared_cut
 from understudy.privacy.mechanisms.ring_division import GRADE, rings_and_sectors, usable_cells
 from understudy.privacy.randomness.draws import indexed_words
 
+Words = tuple[NDArray[np.uint64], NDArray[np.int64]]  # random words, and where those of each destination begin
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RingCells:
-    """How many rings times sectors each place has as a destination, before anything is known about distances."""
+    """How many rings times sectors each place has as a destination, and how many cells for homes outside, before
+    anything is known about distances."""
 
     cells: Integers
     cut: float | None = None
     graded: NDArray[np.bool_] | None = None
+    beyond: Integers | None = None
+    away: OutsideHomes | None = None
 
     def cells_of(self, destinations: Integers) -> Integers:
-        return usable_cells(self.cells[destinations]) + int(self.cut is not None)
+        cells = usable_cells(self.cells[destinations]) + int(self.cut is not None)
+        return cells if self.beyond is None else cells + self.beyond[destinations]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -57,7 +65,8 @@ class RingRegions:
     ``decays`` holds one decay per group of destinations, ``groups`` the group of each place, ``cells`` how many rings
     times sectors each place has as a destination (at most: see ``usable_cells``), ``graded`` whose rings get thinner
     outwards (see ``ring_bounds``); without it all rings of a place have the same mass. With ``homes`` the masses depend
-    on the area of the destination. Beyond ``cut`` miles (if any) lies the cell ``elsewhere``.
+    on the area of the destination. Beyond ``cut`` miles (if any) lies the cell ``elsewhere``. Homes outside (``away``)
+    are in no ring: the last ``beyond`` cells of a place are theirs.
     """
 
     tree: GravityTree
@@ -68,13 +77,15 @@ class RingRegions:
     graded: NDArray[np.bool_] | None = None
     believed: Floats | None = None  # how far each place's drawn rows are believed when workers are placed
     homes: AreaFactors | None = None
+    beyond: Integers | None = None
+    away: OutsideHomes | None = None
 
     @property
     def farthest(self) -> float:
         return squared_cut(self.cut)
 
     def cells_of(self, destinations: Integers) -> Integers:
-        return RingCells(cells=self.cells, cut=self.cut).cells_of(destinations)
+        return RingCells(cells=self.cells, cut=self.cut, beyond=self.beyond).cells_of(destinations)
 
     def around(self, destinations: Integers) -> RingsAround | RunsAround:
         if self.homes is None:
@@ -118,7 +129,18 @@ class RingsAround:
 
     @property
     def domains(self) -> Integers:
+        return self._inside + self._beyond
+
+    @property
+    def _inside(self) -> Integers:
+        """Cells for homes inside, ``elsewhere`` included."""
         return np.asarray(self.rings * self.sectors + int(self.regions.cut is not None))
+
+    @property
+    def _beyond(self) -> Integers:
+        """Cells for homes outside."""
+        beyond = self.regions.beyond
+        return np.zeros_like(self.rings) if beyond is None else beyond[self.destinations]
 
     def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
         from understudy.commutes.models import regions_compiled as loops
@@ -126,25 +148,68 @@ class RingsAround:
         tree, (*_, place_starts, begins, cells_there, bound_starts, bounds) = self.regions.tree, self.seen
         found = np.empty(len(origins), dtype=np.int64)
         loops.encode(
-            tree.rank[self.destinations], self.rings, self.sectors, starts, tree.rank[origins], tree.points,
-            place_starts, begins, cells_there, bound_starts, bounds, self.regions.farthest, found,
+            tree.rank[self.destinations], self.rings, self.sectors, starts, np.maximum(tree.rank[origins], 0),
+            tree.points, place_starts, begins, cells_there, bound_starts, bounds, self.regions.farthest, found,
         )  # fmt: skip
-        return found
+        away = self.regions.away
+        if away is None:
+            return found
+        rank, pairs = away.ranks(len(tree.places))[origins], np.diff(starts)
+        beyond = np.repeat(self._inside, pairs) + np.minimum(rank, np.repeat(self._beyond, pairs) - 1)
+        return np.where(rank >= 0, beyond, found)
 
     def place(
         self, starts: Integers, drawn: Integers, key: bytes, drawn_starts: Integers | None = None
     ) -> NDArray[np.int32]:
+        handed = starts if drawn_starts is None else drawn_starts
+        away = self.regions.away
+        found = indexed_words(key, self.destinations, np.diff(starts) + int(away is not None))
+        place = self._placed if away is None else partial(self._with_outside, away)
+        return place(starts, drawn, handed, found)
+
+    def _with_outside(
+        self, away: OutsideHomes, starts: Integers, drawn: Integers, handed: Integers, found: Words
+    ) -> NDArray[np.int32]:
+        """Rows in cells outside get a home there; the others are placed by rings. How many of a destination's rows are
+        outside is rounded by chance, so that many small destinations together have as many as they should. The last
+        word of a destination decides that, the others place its rows."""
+        (words, word_starts), rows, number = found, np.diff(starts), np.diff(handed)
+        owner = np.repeat(np.arange(len(rows)), number)
+        outside = drawn >= self._inside[owner]
+        counted = np.bincount(owner[outside], minlength=len(rows))
+        believed = np.ones(len(rows)) if self.regions.believed is None else self.regions.believed[self.destinations]
+        part = believed * counted / np.maximum(number, 1) + (1 - believed) * away.part[self.destinations]
+        chance = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        leaving = np.minimum(np.floor(rows * part + chance[word_starts + rows]).astype(np.int64), rows)
+        own = np.concatenate(([0], np.cumsum(rows - leaving)))
+        left = np.concatenate(([0], np.cumsum(number - counted)))
+        homes = np.empty(int(starts[-1]), dtype=np.int32)
+        within = np.arange(int(starts[-1])) - np.repeat(starts[:-1], rows)
+        stays = within < np.repeat(rows - leaving, rows)
+        homes[stays] = self._placed(own, drawn[~outside], left, found)
+        # Rows outside take cells in turn from those drawn there; if none was drawn, the last, where all others are.
+        at = np.repeat(np.arange(len(rows)), leaving)
+        which = within[~stays] - np.repeat(rows - leaving, leaving)
+        begin = np.concatenate(([0], np.cumsum(counted)))[at]
+        taken = begin + np.minimum((which + 0.5) / leaving[at] * counted[at], counted[at] - 1).astype(np.int64)
+        listed = np.append(drawn[outside] - self._inside[owner[outside]], 0)
+        cells = np.where(counted[at] > 0, listed[np.maximum(taken, 0)], self._beyond[at] - 1)
+        homes[~stays] = away.place(cells, self._beyond[at], chance[word_starts[at] + within[~stays]])
+        return homes
+
+    def _placed(self, starts: Integers, drawn: Integers, drawn_starts: Integers, of: Words) -> NDArray[np.int32]:
+        """Rows in their rings; ``of`` holds the words of each destination."""
         from understudy.commutes.models import regions_compiled as loops
 
         tree, believed, destinations = self.regions.tree, self.regions.believed, self.destinations
-        words, word_starts = indexed_words(key, destinations, np.diff(starts))
+        words, word_starts = of
         view_starts, lows, highs, totals, *_, bound_starts, bounds = self.seen
         found = np.empty(int(starts[-1]), dtype=np.int32)
         loops.place(
             tree.rank[destinations], self.rings, self.sectors, self.grades,
             np.ones(len(destinations)) if believed is None else believed[destinations],
-            starts, starts if drawn_starts is None else drawn_starts, drawn,
-            words, word_starts, tree.sums, view_starts, lows, highs, totals, bound_starts, bounds, found,
+            starts, drawn_starts, drawn, words, word_starts, tree.sums,
+            view_starts, lows, highs, totals, bound_starts, bounds, found,
         )  # fmt: skip
         return np.where(found < 0, ELSEWHERE_CODE, tree.order[found]).astype(np.int32)
 

@@ -270,6 +270,8 @@ def place(  # noqa: PLR0917
             found[begin + number] = -1
         rows -= elsewhere
         inside_drawn = max(end - first_drawn, 1)
+        if end == first_drawn:  # nothing was drawn here, so the model places whoever is
+            belief = 0.0
         ends = bounds[bound_starts[d] : bound_starts[d + 1]]
         cells = count * sectors
         row, cell, before, share, modelled = first_drawn, -1, 0.0, 0.0, 0.0

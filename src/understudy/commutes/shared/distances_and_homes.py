@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from understudy.commutes.models.decay import BAND_EDGES, BANDS, fit_decays, leaned, pieces
 from understudy.commutes.models.gravity import GravityTree, default_decay
+from understudy.commutes.models.outside import OutsideHomes, likely_counts, parts_from
 from understudy.commutes.models.regions import AreaFactors
 from understudy.core.arrays import Floats, Integers
 from understudy.core.measurement import Measurement
@@ -24,6 +25,8 @@ from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.mechanisms.place_bands import squared_cut
 
 DISTANCES_LABEL = "jobs by distance"
+ALL_DISTANCES_LABEL = "jobs by distance, all workplaces"
+PART_OF_ALL = Fraction(1, 5)  # of what distances are given, for all workplaces together
 JOBS_PER_CELL = 0.8  # a level is used if a cell of its table has at least this many jobs, in units of the noise scale
 MOST_GROUPS = 5_000
 HOMES_LABEL = "jobs by home area"
@@ -33,19 +36,32 @@ JOBS_PER_NAMED_AREA = 3.0  # the same for areas that people ask for
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decays:
-    """One decay per group of destinations at the knots of distance, and the group of each place."""
+    """One decay per group of destinations at the knots of distance, and the group of each place.
+
+    ``measured`` are the noisy jobs by distance: by group, and of all destinations together. Their sum over groups would
+    be known with much more noise, and it is what a smooth decay is first held against.
+    """
 
     values: NDArray[np.float64]
     groups: Integers
-    measurement: Measurement | None = None
-    noise: float = 0.0
+    measured: tuple[Measurement, Measurement] | None = None
+    part: Floats | None = None  # of the jobs at each place, held from outside; where that was measured
 
-    def again(self, tree: GravityTree, *, weights: Integers, cut: float | None) -> Decays:
-        """Fitted once more to the same noisy counts, after masses of places have changed."""
-        if self.measurement is None:
+    def again(self, tree: GravityTree, *, weights: Floats, cut: float | None) -> Decays:
+        """Fitted to the noisy counts, and once more after masses of places have changed."""
+        if self.measured is None:
             return self
-        counts = self.measurement.values.reshape(len(self.values), BANDS).astype(float)
-        return replace(self, values=fit_decays(tree, counts, self.groups, weights, noise=self.noise, cut=cut))
+        (by_group, noise), (whole, least) = (_bands(one, tree.places) for one in self.measured)
+        values = fit_decays(
+            tree, by_group[:, :BANDS], self.groups, weights, noise=noise, cut=cut, every=(whole[0, :BANDS], least)
+        )
+        return replace(self, values=values)
+
+
+def _bands(found: Measurement, places: Places) -> tuple[Floats, float]:
+    """Noisy jobs by group (rows) and class of distance, and the scale of their noise."""
+    assert isinstance(found.mechanism, Geometric)  # noqa: S101 - measured below
+    return found.values.reshape(-1, classes_by_distance(places)).astype(np.float64), float(found.mechanism.scale)
 
 
 def choose_level(places: Places, level: str, scale: float, jobs: int | None) -> str | None:
@@ -58,6 +74,11 @@ def choose_level(places: Places, level: str, scale: float, jobs: int | None) -> 
         if jobs is not None and number <= MOST_GROUPS and jobs / (number * BANDS) >= JOBS_PER_CELL * scale:
             fine = name
     return fine
+
+
+def classes_by_distance(places: Places) -> int:
+    """Into how many classes jobs of a group are counted by distance: bands, and one more for homes outside."""
+    return BANDS + int(places.outside is not None)
 
 
 def groups_of(places: Places, level: str | None) -> tuple[Integers, int]:
@@ -76,31 +97,50 @@ def measure_decays(
     tree: GravityTree,
     *,
     level: str | None,
-    scale: Fraction | None,
+    scales: tuple[Fraction, Fraction] | None,
     weights: Integers,
     cut: float | None,
 ) -> Decays:
-    """Decays from noisy counts of jobs by group of destinations and band of distance; without a scale, a default."""
+    """Decays from noisy counts of jobs by band of distance, by group of destinations and of all together, with these
+    scales of noise; without them, a default.
+
+    Homes outside have no distance. Their workers are a class of their own beside the bands, which says what part of the
+    jobs they have; the decay is that of the others.
+    """
     places = tree.places
-    groups, number = groups_of(places, level)
-    if scale is None:
+    groups, _ = groups_of(places, level)
+    if scales is None:
         return Decays(values=default_decay()[None, :], groups=np.zeros(len(places), dtype=np.int64))
-    points = places.points()
+    measured = (
+        _measured_by_distance(gate, places, DISTANCES_LABEL, groups=groups, scale=scales[0]),
+        _measured_by_distance(gate, places, ALL_DISTANCES_LABEL, groups=np.zeros_like(groups), scale=scales[1]),
+    )
+    part, inside = None, weights.astype(float)
+    if places.outside is not None:
+        (by_group, noise), (whole, least) = (_bands(one, places) for one in measured)
+        part = parts_from(by_group[:, BANDS], groups, weights, noise, every=(float(whole[0, BANDS]), least))
+        inside *= 1 - part
+    unfitted = Decays(values=np.empty((0, 0)), groups=groups, measured=measured, part=part)
+    return unfitted.again(tree, weights=inside, cut=cut)
+
+
+def _measured_by_distance(
+    gate: FlowGate, places: Places, label: str, *, groups: Integers, scale: Fraction
+) -> Measurement:
+    """Noisy jobs by group of destinations and band of distance, or homes outside."""
+    number = int(groups.max(initial=0)) + 1
+    points, outside, classes = places.points(), places.outside, classes_by_distance(places)
 
     def classify(origins: NDArray[np.int32], destinations: NDArray[np.int32]) -> Integers:
         from understudy.commutes.models import regions_compiled as loops  # in whatever process this runs
 
         found: Integers = loops.groups_and_bands(points, origins, destinations, groups, BAND_EDGES**2)
-        return found
+        if outside is None:
+            return found
+        group, band = np.divmod(found, BANDS)
+        return np.asarray(group * classes + np.where(outside[origins], BANDS, band))
 
-    found = gate.measure(
-        FlowTable(label=DISTANCES_LABEL, cells=number * BANDS, classify=classify), Geometric(scale=scale)
-    )
-    counts = found.values.reshape(number, BANDS).astype(float)
-    return Decays(
-        values=fit_decays(tree, counts, groups, weights, noise=float(scale), cut=cut), groups=groups,
-        measurement=found, noise=float(scale),
-    )  # fmt: skip
+    return gate.measure(FlowTable(label=label, cells=number * classes, classify=classify), Geometric(scale=scale))
 
 
 def home_areas(tree: GravityTree, scale: float, jobs: float) -> tuple[Integers, int]:
@@ -108,9 +148,13 @@ def home_areas(tree: GravityTree, scale: float, jobs: float) -> tuple[Integers, 
     runs of neighbours as possible. If no level is coarse enough, there are only runs of neighbours."""
     places = tree.places
     most = max(int(jobs / (JOBS_PER_AREA * scale)), 1)
-    area, number = np.zeros(len(places), dtype=np.int64), 1
+    apart = np.zeros(len(places), dtype=np.int64) if places.outside is None else places.outside.astype(np.int64)
+    area, number = apart, int(apart.max()) + 1
     for level in places.areas:
         found, count = groups_of(places, level)
+        if places.outside is not None:  # an area of homes is inside or outside
+            found = np.unique(2 * found + apart, return_inverse=True)[1].astype(np.int64)
+            count = int(found.max()) + 1
         if number < count <= jobs / (JOBS_PER_NAMED_AREA * scale):
             area, number = found, count
     pieces = max(most // number, 1)
@@ -134,6 +178,17 @@ def measure_homes(gate: FlowGate, areas: Integers, number: int, scale: Fraction)
     return gate.measure(table, Geometric(scale=scale))
 
 
+def workers_outside(places: Places, areas: Integers, noisy: Integers, scale: float) -> Floats:
+    """Likely workers at each home outside, from noisy jobs by home area; homes that are one area share by residents."""
+    outside = ~places.inside
+    counts = np.zeros(len(noisy))
+    own = np.unique(areas[outside])
+    counts[own] = likely_counts(noisy[own], scale)
+    mass = np.where(outside, 1.0 if places.population is None else places.population + 0.1, 0.0)
+    within = np.bincount(areas, mass, len(noisy))
+    return np.where(outside, counts[areas] * mass / np.maximum(within[areas], 1e-12), 0.0)
+
+
 # Where workers live, wherever they work: masses of places fitted to noisy counts of jobs by the area of the home.
 #
 # Public residents are not workers, and often there is no public number at all. The jobs by home area, measured with
@@ -144,8 +199,6 @@ def measure_homes(gate: FlowGate, areas: Integers, number: int, scale: Fraction)
 MOST_CENTRES = 20_000  # points that stand for all workplaces
 ROUNDS = 4
 LARGEST_STEP = 5.0
-LARGEST_STEP_OUTSIDE = 1e4  # a state outside is one place of unknown mass
-CLEAR = 4.0  # in units of the noise scale: a chance of one in a hundred for an empty area
 FLOW_ROUNDS = 5  # the same for flows, where hardly anybody may live in an area
 LARGEST_FLOW_STEP = 20.0
 
@@ -157,28 +210,27 @@ def fit_homes(
     *,
     decays: Floats,
     groups: Integers,
-    rows: Integers,
+    rows: Floats | Integers,
     noise: float,
     cut: float | None,
 ) -> GravityTree:
     """The tree with masses that make the model expect ``counts``, the noisy jobs by area of the home.
 
-    ``areas`` holds the home area of each place, ``rows`` the jobs at each, ``groups`` the group whose decay it has.
+    ``areas`` holds the home area of each place, ``rows`` the jobs at each (of people from inside), ``groups`` the group
+    whose decay it has. Homes outside are not in the tree, and their counts are left alone.
     """
     workplaces = _centres(tree, rows, groups)
     if len(workplaces[0]) == 0:
         return tree
     wanted: Floats | None = None
-    away = np.zeros(len(counts), dtype=bool)
-    away[areas[~tree.places.inside]] = True
-    largest = np.where(away, LARGEST_STEP_OUTSIDE, LARGEST_STEP)
+    own = np.unique(areas[tree.order])
     for _ in range(ROUNDS):
         expected = _expected_homes(tree, workplaces, areas, len(counts), decays=decays, cut=cut)
         if wanted is None:
-            # What a model expects of a home outside means nothing, so a count there that stands out is taken as it is.
-            wanted = np.where(away & (counts > CLEAR * noise), counts, leaned(counts, expected, noise))
+            wanted = np.ones(len(counts))
+            wanted[own] = leaned(counts[own], expected[own], noise)
         ratio = np.where(expected > 0, wanted / np.maximum(expected, 1e-9), 1.0)
-        factor = np.clip(ratio, 1 / largest, largest)
+        factor = np.clip(ratio, 1 / LARGEST_STEP, LARGEST_STEP)
         tree = tree.weighted(tree.mass * factor[areas[tree.order]])
     return tree
 
@@ -193,7 +245,7 @@ class FlowModel:
     number: int
     decays: Floats
     groups: Integers
-    rows: Integers
+    rows: Floats | Integers
     cut: float | None
 
     def expected(self) -> Floats:
@@ -221,6 +273,22 @@ class FlowModel:
             return product
 
         return AreaFactors(area_of=self.areas, factors=np.stack([*in_order(factors_of, range(self.number))]))
+
+    def from_outside(self, away: OutsideHomes, rows: Integers) -> Floats:
+        """Expected jobs by area of work (rows) and area of the home, of people from outside alone."""
+        held = np.bincount(self.areas, rows * away.part, self.number)
+        return np.asarray(
+            np.outer(held, np.bincount(self.areas[away.codes], away.shares, self.number)), dtype=np.float64
+        )
+
+    def seen_outside(self, away: OutsideHomes, flows: Floats) -> OutsideHomes:
+        """Homes outside with the part of the jobs that flows say, by area of work."""
+        outside = np.zeros(self.number)
+        outside[self.areas[away.codes]] = 1.0
+        held, every = flows @ outside, flows.sum(axis=1)
+        known = every > 0
+        part = np.where(known, held / np.where(known, every, 1.0), 0.0)
+        return away.with_part(np.where(known[self.areas], part[self.areas], away.part))
 
     def _from(self, area: int, tree: GravityTree) -> Floats:
         """Expected homes of the workers of an area."""
@@ -259,7 +327,7 @@ def _expected_homes(
     return np.asarray(np.bincount(areas[tree.order], weights=pulled * tree.mass, minlength=number), dtype=np.float64)
 
 
-def _centres(tree: GravityTree, rows: Integers, groups: Integers) -> tuple[Integers, Floats, Integers]:
+def _centres(tree: GravityTree, rows: Floats | Integers, groups: Integers) -> tuple[Integers, Floats, Integers]:
     """Positions, jobs and groups of workplaces. If there are very many, the largest of each run of neighbours stands
     for the whole run."""
     jobs = rows[tree.order].astype(float)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from understudy.commutes.shared.segments import check_fixed
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, Places
@@ -56,16 +57,19 @@ flow_synthesizers: Registry[type[FlowSynthesizer]] = Registry(
 )
 
 
-def check_flow_request(kind: type[FlowSynthesizer], request: Request) -> None:
-    """Refusals shared by all methods for commutes."""
+def check_flow_request(kind: type[FlowSynthesizer], request: Request, segments: str = "") -> None:
+    """Refusals shared by all methods for commutes; ``segments``: the partitions that were asked for."""
     if request.budget.name not in kind.guarantees:
         raise UnsupportedError(
             f"method '{kind.name}' does not offer the guarantee '{request.budget.name}'; it offers "
             f"{', '.join(kind.guarantees)}."
         )
-    unknown = set(request.unit.fixed) - {DESTINATION}
+    unknown = set(request.unit.fixed) - {DESTINATION, *check_fixed(segments, request.unit)}
     if unknown:
-        raise InputError(f"of commutes only '{DESTINATION}' can be fixed, not {', '.join(sorted(unknown))}.")
+        raise InputError(
+            f"of commutes only '{DESTINATION}' can be fixed, and partitions that segments names, not "
+            f"{', '.join(sorted(unknown))}."
+        )
     if request.unit.unit_id is not None:
         raise InputError("commutes have no column that identifies a unit; state rows_per_unit without unit_id.")
     if request.rows is not None:

@@ -32,6 +32,8 @@ MOST_BALANCED = 12  # up to so many cells, noise that adds up to 0 is clearly sm
 TRIED = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 30, 40, 48, 55, 64, 80, 96, 112, 128, 160, 192, 256)
 MOST_EXACT_CELLS = 16  # with more cells the exact error of a guess is not relied on
 SIZE_STEPS = 1.15  # ratio of neighbouring sizes for which the law is decided
+OWN_CELL = 4.0  # a home outside that is expected to have so many jobs, in units of the noise scale, is a cell by itself
+MOST_OUTSIDE = 16
 BY_DIRECTION = 0.02  # weight of a squared error of the direction beside one of the distance
 
 
@@ -43,12 +45,35 @@ class Budget:
     scale: Fraction
     places: int
     answers: bool = True  # whether sizes are public, so that every job may answer
+    outside: float = 0.0  # the part of all jobs that is held from outside, where homes outside have their own cells
+    homes: tuple[float, ...] = ()  # what single homes outside have of it, the largest first
 
     @classmethod
-    def of(cls, epsilon: Fraction, *, jobs: int, moved: int, places: int, answers: bool) -> Budget:
+    def of(
+        cls,
+        epsilon: Fraction,
+        *,
+        jobs: int,
+        moved: int,
+        places: int,
+        answers: bool,
+        outside: float = 0.0,
+        homes: tuple[float, ...] = (),
+    ) -> Budget:
         """For a unit of ``jobs`` jobs that moves the counts of cells by ``moved`` in all."""
         prior = round_prior(Fraction(pure_prior(float_down(epsilon / jobs), 1) * (1 + 2.0**-50)))
-        return cls(prior=prior, scale=Fraction(float_up(moved / epsilon)), places=places, answers=answers)
+        return cls(
+            prior=prior, scale=Fraction(float_up(moved / epsilon)), places=places, answers=answers,
+            outside=outside, homes=homes,
+        )  # fmt: skip
+
+    def cells_outside(self, size: int) -> int:
+        """How many cells a destination has for homes outside: those that are expected to stand out from the noise, and
+        one for all others."""
+        if not self.outside:
+            return 0
+        clear = sum(size * self.outside * share >= OWN_CELL * float(self.scale) for share in self.homes[:MOST_OUTSIDE])
+        return max(min(clear + 1, len(self.homes)), 1)
 
 
 def choose_laws(sizes: Integers, budget: Budget) -> SizedLaws:
@@ -59,7 +84,9 @@ def choose_laws(sizes: Integers, budget: Budget) -> SizedLaws:
         steps.append(size)
         size = max(size + 1, int(size * SIZE_STEPS))
     occurring = np.unique(np.searchsorted(steps, sizes[sizes > 0], side="right") - 1)
-    return SizedLaws(entries={steps[step]: best_law(steps[step], budget) for step in occurring.tolist()})
+    taken = [steps[step] for step in occurring.tolist()]
+    beyond = {size: budget.cells_outside(size) for size in taken} if budget.outside else {}
+    return SizedLaws(entries={size: best_law(size, budget) for size in taken}, outside=beyond)
 
 
 @lru_cache(maxsize=65536)
@@ -71,35 +98,38 @@ def best_law(size: int, budget: Budget) -> tuple[int, int]:
     for number in cells.tolist():
         if budget.answers:
             candidates.append((expected_error(size, number, ANSWERS, budget), ANSWERS, number))
-        law = BALANCED if budget.answers and number <= MOST_BALANCED else NOISE
+        law = BALANCED if budget.answers and number + budget.cells_outside(size) <= MOST_BALANCED else NOISE
         candidates.append((expected_error(size, number, law, budget), law, number))
     return min(candidates)[1:]
 
 
 def expected_error(size: int, cells: int, law: int, budget: Budget) -> float:
-    """The expected squared error of a mean of distance and direction, averaged over how far destinations differ."""
+    """The expected squared error of a mean of distance and direction, averaged over how far destinations differ. Where
+    there are homes outside, it is a mean over those inside, and all cells are hidden by the noise alike."""
     graded = law != ANSWERS and bool(is_graded(np.array(cells)))
     apart, direction = explained(cells, graded)
     distance = float((apart**2 * _shares(cells, graded)).sum())
-    off = None if law == ANSWERS else _off(size, cells, budget.scale, law == BALANCED)
+    off = None if law == ANSWERS else _off(size, cells, budget, law == BALANCED)
+    inside = max(size * (1 - budget.outside), 1.0)
     errors = []
     for number, concentration in enumerate(CONCENTRATIONS):
         varies = float(shares_vary(size, concentration))
         if off is None:
-            true = float(1 / (1 + cells * budget.prior))
+            true = float(1 / (1 + (cells + budget.cells_outside(size)) * budget.prior))
             noise = (1 - true**2) / (size * true**2)
             near = turned = noise / (varies + noise)
         else:
-            known = _varies(size, cells, varies)
+            known = _varies(size, cells, varies, budget)
             near = min(float((apart**2 * off[:, number]).sum() / (apart**2 * known).sum()), 1.0)
             turned = min(float(off[:, number].sum() / known.sum()), 1.0)
         errors.append(
-            _error(size, distance, concentration, near) + BY_DIRECTION * _error(size, direction, concentration, turned)
+            _error(inside, distance, concentration, near)
+            + BY_DIRECTION * _error(inside, direction, concentration, turned)
         )
     return float(np.mean(errors))
 
 
-def _error(size: int, part: float, concentration: float, unknown: float) -> float:
+def _error(size: float, part: float, concentration: float, unknown: float) -> float:
     """The squared error of one mean, if cells tell ``part`` of its variance and noise hides ``unknown`` of that.
 
     Single workers are spread over all cells. The difference of a destination from the others is a slope over the cells,
@@ -115,20 +145,25 @@ def _shares(cells: int, graded: bool) -> Floats:
     return np.asarray(np.diff(ring_bounds(int(rings_and_sectors(np.array([cells]))[0][0]), graded)))
 
 
-def _varies(size: int, cells: int, varies: float) -> Floats:
+def _expected(cells: int, budget: Budget) -> Floats:
+    """The share of all jobs that is expected in one cell of each ring."""
+    return cell_shares(cells, bool(is_graded(np.array(cells)))) * (1 - budget.outside)
+
+
+def _varies(size: int, cells: int, varies: float, budget: Budget) -> Floats:
     """The variance of the count of one cell of each ring, if ``varies`` is that of a mean of one worker's."""
-    share = cell_shares(cells, bool(is_graded(np.array(cells))))
+    share = _expected(cells, budget)
     return np.asarray(size**2 * share * (1 - share) * varies)
 
 
-def _off(size: int, cells: int, scale: Fraction, balanced: bool) -> Floats:
+def _off(size: int, cells: int, budget: Budget, balanced: bool) -> Floats:
     """The expected squared error of the guessed count of one cell of each ring (rows), by concentration."""
-    share = cell_shares(cells, bool(is_graded(np.array(cells))))
+    share, every = _expected(cells, budget), cells + budget.cells_outside(size)
     if size <= MOST_LISTED // 2 and cells <= MOST_EXACT_CELLS:
-        return np.stack([guesses(size, cells, scale, balanced, one).off for one in share.tolist()])
-    law = noise_law(scale, cells, balanced)
+        return np.stack([guesses(size, every, budget.scale, balanced, one).off for one in share.tolist()])
+    law = noise_law(budget.scale, every, balanced)
     noise = float((law * (np.arange(len(law)) - len(law) // 2) ** 2).sum())
-    varies = np.stack([_varies(size, cells, float(shares_vary(size, one))) for one in CONCENTRATIONS], axis=1)
+    varies = np.stack([_varies(size, cells, float(shares_vary(size, one)), budget) for one in CONCENTRATIONS], axis=1)
     return np.asarray(varies * noise / (varies + noise))
 
 

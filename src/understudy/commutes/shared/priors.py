@@ -6,12 +6,13 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from understudy.commutes.models.outside import UNKNOWN_PART, OutsideHomes
 from understudy.commutes.models.regions import RingCells, RingRegions
-from understudy.commutes.shared.laws import Budget, choose_laws
+from understudy.commutes.shared.laws import MOST_OUTSIDE, Budget, choose_laws
 from understudy.commutes.shared.settings import Shrinking
 from understudy.core.arrays import Integers
 from understudy.core.exact_numbers import float_down, read_exact, show_up
@@ -20,6 +21,7 @@ from understudy.errors import BudgetError, UnsupportedError
 from understudy.privacy.exact.breach_bounds import breach_bounds
 from understudy.privacy.gate.flow_gate import Division
 from understudy.privacy.mechanisms.breach_prior import BreachRule
+from understudy.privacy.mechanisms.cell_estimates import OutsideShares
 from understudy.privacy.mechanisms.commute_prior import FEWEST_CELLS, PriorRule, SizedPrior, accepting_level, size_step
 from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, ShrunkUrn, breach_laws, drawn_laws
@@ -76,7 +78,7 @@ def build_mechanism(
         return _mixture(method, plan, places, rows, event=event, regions=regions)
     if isinstance(event, GeometricNoise):
         if isinstance(regions, RingRegions | RingCells):
-            regions = replace(regions, cells=noisy_cells(rows, event.l1, event.scale))
+            regions = replace(regions, cells=noisy_cells(rows, event.l1, event.scale), beyond=_one_outside(places))
         return NoisyCells(scale=event.scale), regions, ()
     loss: PureLoss | ApproxLoss
     if isinstance(event, PureLoss | ApproxLoss):
@@ -98,16 +100,16 @@ def build_mechanism(
     rule = PriorRule(
         loss=loss,
         rule=method.rule,
-        extra_cells=int(method.cut is not None),
+        extra_cells=int(method.cut is not None) + int(method.coarsen == "rings" and places.outside is not None),
         public_sizes=DESTINATION in plan.unit.fixed,
         usable=partial(_usable, len(places)),
         **shares,
     )
     if isinstance(loss, ApproxLoss) and promises_definition_6(loss):
-        return _probabilistic(rule, loss, rows, event=event, regions=regions)
+        return _probabilistic(rule, loss, places, rows, event=event, regions=regions)
     if isinstance(regions, RingRegions | RingCells):
         priors = rule.table(rows)
-        regions = replace(regions, cells=priors.of(rows)[0])
+        regions = replace(regions, cells=priors.of(rows)[0], beyond=_one_outside(places))
     else:
         cells = np.zeros_like(rows)
         cells[rows > 0] = regions.cells_of(np.flatnonzero(rows)) - rule.extra_cells
@@ -126,19 +128,25 @@ def _mixture(
 ) -> tuple[FlowMechanism, AnyDivision, tuple[str, ...]]:
     """The law of each destination by its size, which is public, or noisy and charged."""
     unit, public = plan.unit, DESTINATION in plan.unit.fixed
+    away = regions.away if isinstance(regions, RingRegions | RingCells) else None
     budget = Budget.of(
         min(event.epsilon, LARGEST_CALIBRATED),
         jobs=unit.rows_per_unit,
         moved=unit.rows_per_unit * (2 if public or unit.kind == "replace" else 1),
-        places=len(places),
+        places=int(places.inside.sum()),
         answers=public,
+        **_expected_outside(places, away, rows),
     )
     laws = choose_laws(rows, budget)
     if isinstance(regions, RingRegions | RingCells):
         law, cells = laws.of(rows)
-        regions = replace(regions, cells=cells, graded=(law != ANSWERS) & is_graded(cells))
+        beyond = None if places.outside is None else laws.outside_of(rows)
+        regions = replace(regions, cells=cells, graded=(law != ANSWERS) & is_graded(cells), beyond=beyond)
     alike = method.cut is None and method.blend == "auto"
-    mechanism = MixedCells(laws=laws, prior=budget.prior, scale=budget.scale, claim=event, alike=alike)
+    mechanism = MixedCells(
+        laws=laws, prior=budget.prior, scale=budget.scale, claim=event, alike=alike,
+        outside=None if away is None else OutsideShares.of(away.part, away.shares),
+    )  # fmt: skip
     used = np.bincount(laws.of(rows[rows > 0])[0], minlength=len(LAWS))
     told = [f"{count:,} by {LAW_NAMES[law]}" for law, count in enumerate(used.tolist()) if count]
     note = (
@@ -146,6 +154,22 @@ def _mixture(
         f"{show_up(event.epsilon)}, and a job is in one destination (docs/theory/commute.md, Theorem 7)."
     )
     return mechanism, regions, (note,)
+
+
+def _expected_outside(places: Places, away: OutsideHomes | None, rows: Integers) -> dict[str, Any]:
+    """What a budget is told of homes outside: the part of all jobs, in whole percent, and what single homes have of it.
+    Before anything was measured the part is not known."""
+    if places.outside is None:
+        return {}
+    if away is None:
+        return {"outside": UNKNOWN_PART}
+    part = float((away.part * rows).sum() / max(int(rows.sum()), 1))
+    return {"outside": min(max(round(part, 2), 0.01), 0.99), "homes": tuple(away.shares[:MOST_OUTSIDE].tolist())}
+
+
+def _one_outside(places: Places) -> Integers | None:
+    """One cell for all homes outside, if there are any."""
+    return None if places.outside is None else np.ones(len(places), dtype=np.int64)
 
 
 def check_rule(method: Commute, event: Event, request: Request) -> None:
@@ -187,14 +211,14 @@ def _facts(rows: Integers, regions: Division) -> FlowFacts:
 
 
 def _probabilistic(
-    rule: PriorRule, loss: ApproxLoss, rows: Integers, *, event: Event, regions: AnyDivision
+    rule: PriorRule, loss: ApproxLoss, places: Places, rows: Integers, *, event: Event, regions: AnyDivision
 ) -> tuple[FlowMechanism, AnyDivision, tuple[str, ...]]:
     """Priors for which the breach probabilities of all destinations add up to delta."""
     drawing = np.flatnonzero(rows)
     measured = BreachRule(loss=loss, share=rule.share, extra_cells=rule.extra_cells, usable=rule.usable)
     if isinstance(regions, RingRegions | RingCells):
         priors = measured.table(rows)
-        regions = replace(regions, cells=priors.of(rows)[0])
+        regions = replace(regions, cells=priors.of(rows)[0], beyond=_one_outside(places))
     else:
         cells = np.zeros_like(rows)
         cells[drawing] = regions.cells_of(drawing)

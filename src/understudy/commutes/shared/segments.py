@@ -1,30 +1,30 @@
-"""Segments of jobs (age, earnings, industry): measured by area of the home and of the work, then given to jobs.
+"""Segments of jobs (age, earnings, industry): what is asked for, in which tables it is measured, and what that costs.
 
 A partition says of every job in which one of its segments it is, so in a table of areas and segments a job is in one
-cell, like in every other table (sensitivities do not change). The tables are measured with noise, each with its part of
-the budget. Which synthetic job is in which segment is post-processing. See docs/theory/commute.md, "Segments".
+cell, like in every other table (sensitivities do not change). Partitions are measured apart, or where combinations are
+known in one table, whichever is expected to be nearer. A partition that the unit fixes is public by workplace, and
+is measured by home alone. See docs/theory/commute.md, "Segments".
 """
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from understudy.commutes.shared.settings import share
-from understudy.core.arrays import Floats, Integers
-from understudy.core.measurement import Measurement
-from understudy.core.mechanism import Stream
-from understudy.core.places import Places
+from understudy.core.arrays import Integers
+from understudy.core.flows import Partition
+from understudy.core.places import DESTINATION, Places
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.privacy.gate.flow_gate import FlowTable
-from understudy.privacy.randomness.draws import unit_interval
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.plan import Plan
 
 LODES = {
     "age": ("SA01", "SA02", "SA03"),
@@ -32,45 +32,105 @@ LODES = {
     "industry": ("SI01", "SI02", "SI03"),
 }
 MOST_AREAS = 500  # the finest level of at most so many areas has its segments measured
-MOST_JOBS = 50_000_000  # synthetic jobs that are given segments one by one
-ROUNDS = 25  # of proportional fitting
+MOST_COMBINATIONS = 200
 HOME, WORK = "home", "work"
+TOGETHER = "*"  # between partitions whose combinations are known, and between the segments of a combination
 NAMES = {
     "SA01": "age 29 or younger", "SA02": "age 30 to 54", "SA03": "age 55 or older", "SE01": "$1,250 a month or less",
     "SE02": "$1,251 to $3,333 a month", "SE03": "more than $3,333 a month", "SI01": "goods producing",
     "SI02": "trade, transportation and utilities", "SI03": "all other services",
 }  # fmt: skip
 
+Group = tuple[Partition, ...]  # partitions whose combinations are known; most are alone
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
-    """Columns of the data, of which every job is in exactly one."""
+class SegmentDesign:
+    """Tables in which segments are measured; ``parts`` says which partitions each table is about."""
 
-    name: str
-    columns: tuple[str, ...]
+    parts: tuple[Group, ...]
+    tables: tuple[FlowTable, ...]
+
+    def off_by(self, variances: Sequence[float]) -> float:
+        """The standard deviation of the count of a segment in an area, over all partitions: a partition of a table of
+        combinations is a sum of cells."""
+        found = [
+            variance * table.combinations / len(one.columns)
+            for table, variance in zip(self.tables, variances, strict=True)
+            for one in table.segments
+        ]
+        return math.sqrt(sum(found) / len(found))
+
+
+def read_groups(text: str) -> tuple[Group, ...]:
+    """Partitions from an option: ``age,earnings`` for those of LODES, ``sex=F+M`` for columns of one's own, and
+    ``age=young+old*sex=F+M`` where the combinations are known, because a row is one job.
+
+    >>> [[one.columns for one in group] for group in read_groups("age, sex=F+M*staff=yes+no")]
+    [[('SA01', 'SA02', 'SA03')], [('F', 'M'), ('yes', 'no')]]
+    """
+    groups = tuple(
+        tuple(_read_partition(part.strip()) for part in group.split(TOGETHER))
+        for group in filter(None, (one.strip() for one in text.split(",")))
+    )
+    found = list(itertools.chain(*groups))
+    columns_of = [column for one in found for column in one.columns]
+    if len({one.name for one in found}) < len(found) or len(set(columns_of)) < len(columns_of):
+        raise InputError(f"segments ({text!r}): every partition and every column may be named once.")
+    if any(one.name == DESTINATION for one in found):
+        raise InputError(f"segments ({text!r}): a partition cannot be called '{DESTINATION}'.")
+    for group in groups:
+        if math.prod(len(one.columns) for one in group) > MOST_COMBINATIONS:
+            raise InputError(
+                f"segments ({text!r}): there are more than {MOST_COMBINATIONS} combinations; write a comma."
+            )
+    return groups
+
+
+def _read_partition(part: str) -> Partition:
+    name, equals, columns = part.partition("=")
+    name = name.strip()
+    if not equals and name not in LODES:
+        raise unknown_name("partition into segments", name, (*LODES, "NAME=COLUMN+COLUMN"))
+    own = tuple(one.strip() for one in columns.split("+")) if equals else LODES[name]
+    if not name or len(own) < 2 or len(set(own)) < len(own) or not all(own):
+        raise InputError(f"segments ({part!r}): a partition has at least two different columns, NAME=COLUMN+COLUMN.")
+    return Partition(name=name, columns=own)
 
 
 def read_segments(text: str) -> tuple[Partition, ...]:
-    """Partitions from an option: ``age,earnings`` for those of LODES, ``sex=F+M`` for columns of one's own.
+    """All partitions of an option, one by one.
 
     >>> [one.columns for one in read_segments("age, sex=F+M")]
     [('SA01', 'SA02', 'SA03'), ('F', 'M')]
     """
-    found = []
-    for part in filter(None, (one.strip() for one in text.split(","))):
-        name, equals, columns = part.partition("=")
-        if not equals and name not in LODES:
-            raise unknown_name("partition into segments", name, (*LODES, "NAME=COLUMN+COLUMN"))
-        own = tuple(one.strip() for one in columns.split("+")) if equals else LODES[name]
-        if len(own) < 2 or len(set(own)) < len(own) or not all(own):
-            raise InputError(
-                f"segments ({part!r}): a partition has at least two different columns, NAME=COLUMN+COLUMN."
-            )
-        found.append(Partition(name=name.strip(), columns=own))
-    columns_of = [column for one in found for column in one.columns]
-    if len({one.name for one in found}) < len(found) or len(set(columns_of)) < len(columns_of):
-        raise InputError(f"segments ({text!r}): every partition and every column may be named once.")
-    return tuple(found)
+    return tuple(itertools.chain(*read_groups(text)))
+
+
+def check_fixed(segments: str, unit: Unit) -> tuple[str, ...]:
+    """Which partitions the unit fixes; refuses what has no meaning."""
+    names = {one.name for one in read_segments(segments)}
+    fixed = tuple(sorted(names & set(unit.fixed)))
+    if not fixed:
+        return ()
+    if DESTINATION not in unit.fixed:
+        raise InputError(
+            f"segments ({', '.join(fixed)}) can be fixed only together with the destination: what is then public is "
+            "the number of jobs in each segment at every workplace. Say --fixed destination," + ",".join(fixed) + "."
+        )
+    for group in read_groups(segments):
+        if len(group) > 1 and any(one.name in fixed for one in group):
+            raise InputError("a partition that is fixed is not crossed with others; write a comma instead of '*'.")
+    return fixed
+
+
+def fixed_partitions(plan: Plan) -> tuple[Partition, ...]:
+    """The partitions that are public by workplace."""
+    return tuple(one for one in read_segments(_asked(plan)) if one.name in plan.unit.fixed)
+
+
+def _asked(plan: Plan) -> str:
+    return str(plan.options.get("segments", ""))
 
 
 def segment_part(segments: str, segment_share: str) -> Fraction:
@@ -91,14 +151,30 @@ def segment_level(places: Places) -> str:
     return fine[-1]
 
 
-def label_of(partition: Partition, side: str) -> str:
-    return f"{partition.name} by {side} area"
+def label_of(group: Group, side: str) -> str:
+    return f"{TOGETHER.join(one.name for one in group)} by {side} area"
 
 
-def segment_tables(places: Places, segments: str) -> list[FlowTable]:
-    """What is measured: for each partition a table by area of the home and one by area of the work."""
-    partitions = read_segments(segments)
-    if not partitions:
+def measured_jointly(group: Group) -> Partition:
+    """A group as one partition, whose segments are the combinations.
+
+    >>> measured_jointly(read_groups("sex=F+M*staff=yes+no")[0]).columns
+    ('F*yes', 'F*no', 'M*yes', 'M*no')
+    """
+    if len(group) == 1:
+        return group[0]
+    combinations = itertools.product(*(one.columns for one in group))
+    return Partition(
+        name=TOGETHER.join(one.name for one in group), columns=tuple(TOGETHER.join(one) for one in combinations)
+    )
+
+
+def segment_designs(places: Places, segments: str, unit: Unit) -> list[SegmentDesign]:
+    """What may be measured: for each partition a table by area of the home and one by area of the work (which a fixed
+    partition does not need), and where combinations are known the same for all of a group at once. Every choice of
+    apart or at once is a design; the first measures everything apart."""
+    groups = read_groups(segments)
+    if not groups:
         return []
     area = np.unique(places.areas[segment_level(places)], return_inverse=True)[1].astype(np.int64)
     count = int(area.max()) + 1
@@ -109,101 +185,71 @@ def segment_tables(places: Places, segments: str) -> list[FlowTable]:
     def by_work(origins: NDArray[np.int32], destinations: NDArray[np.int32]) -> Integers:  # noqa: ARG001
         return area[destinations]
 
-    return [
-        FlowTable(
-            label=label_of(one, side), cells=count * len(one.columns), classify=classify, segments=one.columns
-        )
-        for one in partitions
-        for side, classify in ((HOME, by_home), (WORK, by_work))
-    ]  # fmt: skip
+    ways: list[list[tuple[Group, ...]]] = []
+    for group in groups:
+        apart = tuple((one,) for one in group)
+        ways.append([apart] if len(group) == 1 else [apart, (group,)])
+    designs = []
+    for chosen in itertools.product(*ways):
+        parts = tuple(itertools.chain(*chosen))
+        tables = tuple(
+            FlowTable(
+                label=label_of(part, side), cells=count * len(measured_jointly(part).columns), classify=classify,
+                segments=part,
+            )
+            for part in parts
+            for side, classify in ((HOME, by_home), (WORK, by_work))
+            if side == HOME or part[0].name not in unit.fixed
+        )  # fmt: skip
+        designs.append(SegmentDesign(parts=parts, tables=tables))
+    return designs
 
 
-# What every synthetic job gets, from noisy tables and the synthetic table alone.
+def choose_design(
+    designs: list[SegmentDesign], variances_of: Callable[[SegmentDesign], Sequence[float]], part: Fraction
+) -> tuple[SegmentDesign, tuple[str, ...]]:
+    """The design with the least expected error, which public facts decide, and what the plan says about it."""
+    errors = [one.off_by(variances_of(one)) for one in designs]
+    best = int(np.argmin(errors))
+    chosen = designs[best]
+    told = "; ".join(" and ".join(one.name for one in part) for part in chosen.parts)
+    notes = [
+        f"Segments: {len(chosen.tables)} table(s), of {told}; a segment of an area is expected to be off by "
+        f"{errors[best]:.3g} jobs (standard deviation)."
+        + "".join(
+            f" {_way(design)} it would be {error:.3g}."
+            for number, (design, error) in enumerate(zip(designs, errors, strict=True))
+            if number != best
+        ),
+        f"Segments take {float(part):.3g} of the budget: a pure epsilon for all else is that much smaller, so its "
+        f"noise is {float(1 / (1 - part)):.3g} times what it would be without segments.",
+    ]
+    return chosen, tuple(notes)
 
 
-def fitted(pairs: Floats, home: Floats, work: Floats) -> Floats:
-    """Jobs by area of the home, of the work and segment: the sums over segments are ``pairs``, and the segments of each
-    area follow its noisy counts, as far as both can be met (iterative proportional fitting)."""
-    overall = np.maximum(home.sum(axis=0) + work.sum(axis=0), 1e-9)
-    overall = overall / overall.sum()
-    at_home, at_work = (
-        _shares(noisy, overall)[:, :] * totals[:, None]
-        for noisy, totals in ((home, pairs.sum(axis=1)), (work, pairs.sum(axis=0)))
-    )
-    # Both sides say how many jobs of each segment there are; the mean of what they say is taken.
-    wanted = (at_home.sum(axis=0) + at_work.sum(axis=0)) / 2
-    table = pairs[:, :, None] * overall
-    for _ in range(ROUNDS):
-        for axis, target in ((1, at_home), (0, at_work)):
-            meant = target * (wanted / np.maximum(target.sum(axis=0), 1e-12))
-            sums = table.sum(axis=axis)
-            table = table * np.expand_dims(meant / np.maximum(sums, 1e-12), axis)
-        table *= (pairs / np.maximum(table.sum(axis=2), 1e-12))[:, :, None]
-    return np.asarray(table)
+def _way(design: SegmentDesign) -> str:
+    joint = [TOGETHER.join(one.name for one in part) for part in design.parts if len(part) > 1]
+    return f"With one table of {' and of '.join(joint)}" if joint else "Each partition by itself,"
 
 
-def _shares(noisy: Floats, overall: Floats) -> Floats:
-    """Shares of segments in each area, none negative: small areas lean on all jobs together."""
-    counts = np.maximum(noisy, 0.0)
-    spread = np.median(np.abs(noisy[noisy <= 0])) if (noisy <= 0).any() else 1.0  # about the size of the noise
-    leaning = counts + (1.0 + spread) * overall
-    return np.asarray(leaning / leaning.sum(axis=1, keepdims=True))
+def planned_design(places: Places, plan: Plan) -> SegmentDesign | None:
+    """The design that a plan has, by the labels of its steps."""
+    labels = {step.label for step in plan.steps}
+    found = [
+        one
+        for one in segment_designs(places, _asked(plan), plan.unit)
+        if {table.label for table in one.tables} <= labels
+    ]
+    return found[0] if found else None
 
 
-def drawn_segments(
-    home: Integers, work: Integers, jobs: Integers, shares: Floats, stream: Stream, *purpose: str | int
-) -> Integers:
-    """Whole jobs by segment for every pair: as many as it has jobs, in proportion within each pair of areas.
-
-    ``home`` and ``work`` are the areas of each pair, ``shares`` the jobs by area of the home, of the work and segment.
-    Within a pair of areas jobs in random order meet the segments in turn, from a random start, so that every job has
-    the probabilities of its pair of areas and their sums are met within one job.
-    """
-    group = home * shares.shape[1] + work
-    row = np.repeat(np.arange(len(jobs)), jobs)
-    of_job = group[row]
-    order = np.lexsort((unit_interval(stream, len(row), *purpose, "order"), of_job))
-    groups, starts, sizes = np.unique(of_job[order], return_index=True, return_counts=True)
-    rank = np.arange(len(order)) - np.repeat(starts, sizes)
-    begin = unit_interval(stream, len(groups), *purpose, "start")
-    at = (rank + np.repeat(begin, sizes)) / np.repeat(sizes, sizes)
-    probability = shares.reshape(-1, shares.shape[2])[groups]
-    ends = np.cumsum(probability, axis=1)
-    ends /= np.maximum(ends[:, -1:], 1e-12)
-    which = (at[:, None] >= np.repeat(ends, sizes, axis=0)[:, :-1]).sum(axis=1)
-    found = np.zeros((len(jobs), shares.shape[2]), dtype=np.int64)
-    np.add.at(found, (row[order], which), 1)
-    return found
-
-
-def assign_segments(
-    file: Path,
-    target: Path,
-    places: Places,
-    segments: str,
-    *,
-    measurements: tuple[Measurement, ...],
-    stream: Stream,
-    copy: int,
-    codes: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
-) -> Path:
-    """Writes a synthetic table again with a column for each segment. ``codes`` are its origins, destinations, jobs."""
-    origins, destinations, jobs = (np.asarray(part, dtype=np.int64) for part in codes)
-    if int(jobs.sum()) > MOST_JOBS:
-        raise UnsupportedError(f"segments are given to at most {MOST_JOBS:,} synthetic jobs.")
-    area = np.unique(places.areas[segment_level(places)], return_inverse=True)[1].astype(np.int64)
-    count = int(area.max()) + 1
-    home, work = np.where(origins >= 0, area[origins], count), area[destinations]
-    pairs = np.zeros((count + 1, count))  # the last row is elsewhere, of which nothing was measured
-    np.add.at(pairs, (home, work), jobs)
-    noisy = {one.label: one.values.astype(np.float64) for one in measurements}
-    table = pq.read_table(file)
-    for partition in read_segments(segments):
-        size = len(partition.columns)
-        by_home, by_work = (noisy[label_of(partition, side)].reshape(count, size) for side in (HOME, WORK))
-        shares = fitted(pairs, np.vstack([by_home, by_home.sum(axis=0)]), by_work)
-        found = drawn_segments(home, work, jobs, shares, stream, "segments", partition.name, copy)
-        for number, column in enumerate(partition.columns):
-            table = table.append_column(pa.field(column, pa.int64(), nullable=False), pa.array(found[:, number]))
-    pq.write_table(table, target, compression="zstd")
-    return target
+def released_partitions(plan: Plan) -> tuple[Partition, ...]:
+    """The partitions whose segments are columns of the release: all that were asked for, and combinations that were
+    measured as one table."""
+    labels: Collection[str] = {step.label for step in plan.steps}
+    joint = [
+        measured_jointly(group)
+        for group in read_groups(_asked(plan))
+        if len(group) > 1 and label_of(group, HOME) in labels
+    ]
+    return (*read_segments(_asked(plan)), *joint)

@@ -6,6 +6,7 @@ gigabyte and without comparing anything. Workers of the same pair are added up; 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from understudy.commutes.source.places_file import find_column, fixed_width, read_places
 from understudy.core.arrays import Codes
-from understudy.core.flows import Flows, FlowSource
+from understudy.core.flows import Flows, FlowSource, Partition
 from understudy.core.places import Places
 from understudy.core.threads import in_order
 from understudy.engines.reading.readers import Reader
@@ -44,6 +45,7 @@ NO_KNOWN_HOME = (
 )
 WORK_OUTSIDE = "column '{name}' of the commutes has ROWS with a workplace outside, where nobody of this table works"
 NOT_ADDING_UP = "columns {names} of the commutes have ROWS that do not add up to column '{name}'"
+NO_SEGMENT = "column '{name}' of the commutes has ROWS with something else than its segments ({segments})"
 NO_JOBS = "column '{name}' of the commutes has ROWS without a number of jobs"
 NOT_NUMBERS = "column '{name}' of the commutes has ROWS with something that is no number"
 NOT_WHOLE = "column '{name}' of the commutes has ROWS with numbers of jobs that are not whole"
@@ -106,41 +108,65 @@ class CommuteSource:
             sums.add([origins.astype(np.int64), destinations], jobs.astype(np.int64))
         return sums.text
 
-    def check_segments(self, columns: tuple[str, ...]) -> None:
-        """Refuse, with the number of rows, segments that are not whole numbers or do not add up to the jobs."""
+    def check_segments(self, partitions: tuple[Partition, ...]) -> None:
+        """Refuse, with the number of rows, jobs that are not each in exactly one segment of every partition."""
         problems: Problems = Counter()
-        for _, _, _, bad in self._segment_batches(columns):
+        for _, _, _, bad in self.segment_batches(partitions):
             problems.update(bad)
         refuse(problems)
 
     def count_segments(self, table: FlowTable) -> NDArray[np.int64]:
-        """Jobs by class and segment, for the gate. Confidential."""
-        size = len(table.segments)
+        """Jobs by class and combination of segments, for the gate. Confidential."""
+        size = table.combinations
         counts = np.zeros(table.cells, dtype=np.int64)
-        for origins, destinations, segments, bad in self._segment_batches(table.segments):
+        for origins, destinations, segments, bad in self.segment_batches(table.segments):
             refuse(bad)
             classes = table.classify(origins, destinations)
             for number in range(size):
                 counts += np.bincount(classes * size + number, segments[:, number], len(counts)).astype(np.int64)
         return counts
 
-    def _segment_batches(self, columns: tuple[str, ...]) -> Iterator[tuple[Codes, Codes, NDArray[np.int64], Problems]]:
-        """Origins, destinations and jobs by segment, and rows that cannot be read."""
-        missing = [name for name in columns if name not in self._reader.columns]
-        if self._jobs is None or missing:
-            told = f"column '{missing[0]}' is not there" if missing else "rows are single workers"
+    def segment_columns(self, partitions: tuple[Partition, ...]) -> list[str]:
+        """The columns that say in which segments jobs are; refuses what is not there."""
+        if self._jobs is None:
+            wanted = [one.name for one in partitions]
+            if missing := [name for name in wanted if name not in self._reader.columns]:
+                raise InputError(
+                    f"column '{missing[0]}' is not there: where a row is one job, a partition is a column and its "
+                    "segments are the values there (age=young+old). Counted pairs have a column of jobs for each "
+                    "segment."
+                )
+            return wanted
+        if len(partitions) > 1:
+            told = " and ".join(one.name for one in partitions)
             raise InputError(
-                f"segments need counted pairs with a column of jobs for each segment, as LODES has them: {told}."
+                f"combinations of {told} are known only where a row is one job. Counted pairs say how many jobs are in "
+                f"each segment, and not in which combinations: write {','.join(one.name for one in partitions)}."
             )
+        (partition,) = partitions
+        if missing := [name for name in partition.columns if name not in self._reader.columns]:
+            raise InputError(
+                "segments of counted pairs need a column of jobs for each segment, as LODES has them: column "
+                f"'{missing[0]}' is not there."
+            )
+        return list(partition.columns)
+
+    def segment_batches(
+        self, partitions: tuple[Partition, ...]
+    ) -> Iterator[tuple[Codes, Codes, NDArray[np.int64], Problems]]:
+        """Origins, destinations, jobs by combination of segments, and rows that cannot be read."""
+        columns = self.segment_columns(partitions)
+        size = math.prod(len(one.columns) for one in partitions)
         for batch in self._reader.batches([*self.columns, *columns]):
             (origins, destinations, jobs), bad = self._coded_rows(batch)
-            parts = [_whole_jobs(batch.column(3 + number), name, bad) for number, name in enumerate(columns)]
-            if bad or jobs is None:
-                yield origins, destinations, np.zeros((0, len(columns)), dtype=np.int64), bad
-                continue
-            segments = np.stack(parts, axis=1).astype(np.int64)
-            if rows := int((segments.sum(axis=1) != jobs).sum()):
-                bad[NOT_ADDING_UP.format(names=", ".join(columns), name=self._jobs)] += rows
+            own = [batch.column(len(self.columns) + number) for number in range(len(columns))]
+            if jobs is None:
+                segments = _one_each(own, partitions, bad)
+            else:
+                parts = [_whole_jobs(one, name, bad) for one, name in zip(own, columns, strict=True)]
+                segments = np.zeros((0, size), dtype=np.int64) if bad else np.stack(parts, axis=1).astype(np.int64)
+                if not bad and (rows := int((segments.sum(axis=1) != jobs).sum())):
+                    bad[NOT_ADDING_UP.format(names=", ".join(columns), name=self._jobs)] += rows
             yield origins, destinations, segments, bad
 
     def flows(self) -> Flows:
@@ -361,6 +387,20 @@ def refuse(problems: Problems) -> None:
     if problems:
         told = "; ".join(f"{what.replace('ROWS', f'{rows:,} row(s)')}" for what, rows in sorted(problems.items()))
         raise InputError(f"{told} (values are confidential and not shown).")
+
+
+def _one_each(columns: list[pa.Array], partitions: tuple[Partition, ...], bad: Problems) -> NDArray[np.int64]:
+    """A 1 for each row, in the combination of segments that its columns name; other values are counted in ``bad``."""
+    combination = np.zeros(len(columns[0]), dtype=np.int64)
+    for column, one in zip(columns, partitions, strict=True):
+        text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        found = pc.index_in(text.cast(pa.string()), pa.array(one.columns))
+        if rows := found.null_count:
+            bad[NO_SEGMENT.format(name=one.name, segments=", ".join(one.columns))] += rows
+        combination = combination * len(one.columns) + pc.fill_null(found, 0).to_numpy(zero_copy_only=False)
+    segments = np.zeros((len(combination), math.prod(len(one.columns) for one in partitions)), dtype=np.int64)
+    segments[np.arange(len(combination)), combination] = 1
+    return segments
 
 
 def _whole_jobs(column: pa.Array, name: str, bad: Problems) -> Codes:

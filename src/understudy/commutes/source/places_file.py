@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from understudy.core.places import Places, make_places
+from understudy.core.places import EARTH_RADIUS_MILES, Places, make_places
 from understudy.engines.systems.local.inputs import open_reader
 from understudy.errors import InputError
+
+if TYPE_CHECKING:
+    from understudy.commutes.source.states import State
 
 AREA = "area_"
 ID = ("id", "tabblk", "tabblk2020", "tabblk2010", "geoid", "GEOID", "geocode")
@@ -27,6 +31,8 @@ CROSSWALK_GROUPS = {"cbsa": "metro", "stplc": "city", "zcta": "zip", "stsldu": "
 GROUP, NAME_OF = "also_", "name_"  # a grouping that need not nest; the names of the areas of a level
 OUTSIDE = "outside"
 NO_AREA = re.compile(rb"9+")  # how a crosswalk says that a block is in no area of a kind
+RING = "ring"
+RING_MILES = (50, 100, 250, 500, 1000)  # from the middle of the places to where the people of a state live
 TRUE, FALSE = ("true", "1"), ("false", "0", "")
 
 
@@ -45,7 +51,7 @@ def read_places(data: Any, *, outside: str | None = None) -> Places:
         The file, glob or frame.
     outside
         ``state``: every other state of the United States is a home as well, and a home whose id begins with its code is
-        there. Left out, homes must be among the places.
+        there; rings (group ``ring``) are groups of states by distance. Left out, homes must be among the places.
 
     Returns
     -------
@@ -114,6 +120,7 @@ def with_states(places: Places) -> Places:
     """The same places and every other state of the United States as a home outside.
 
     All states are there, whoever commutes from them: the list is public, and nothing about it is learned from data.
+    States are also grouped into rings by how far their people live from the middle of the places, to be asked by ring.
     """
     from understudy.commutes.source.states import STATES
 
@@ -133,6 +140,9 @@ def with_states(places: Places) -> Places:
     def with_codes(values: NDArray[np.bytes_]) -> NDArray[np.bytes_]:
         return np.concatenate([values, codes])
 
+    if RING in places.groupings:
+        raise InputError(f"the places have areas called '{RING}', as rings of homes outside are; rename them.")
+    rings = _rings(places, others.values())
     names = places.names
     return make_places(
         with_codes(places.ids),
@@ -145,14 +155,37 @@ def with_states(places: Places) -> Places:
         names=None if names is None else np.concatenate([names, [state.name for state in others.values()]]),
         other_areas={
             group: np.concatenate([ids, np.zeros(len(others), ids.dtype)]) for group, ids in places.other_areas.items()
-        },
+        }
+        | {RING: np.concatenate([np.zeros(len(places), rings.dtype), rings])},
         area_names={
             level: {**places.area_names.get(level, {}), **{code: state.name for code, state in others.items()}}
             for level in places.areas
         }
-        | {group: places.area_names[group] for group in places.other_areas if group in places.area_names},
+        | {group: places.area_names[group] for group in places.other_areas if group in places.area_names}
+        | {RING: _ring_names()},
         outside=np.repeat([False, True], ends),
     )
+
+
+def _rings(places: Places, states: Iterable[State]) -> NDArray[np.bytes_]:
+    """The ring of each state: the first of ``RING_MILES`` that its distance is below."""
+    middle, there = (
+        np.radians(np.stack([latitude, longitude]))
+        for latitude, longitude in (
+            (places.latitude.mean(keepdims=True), places.longitude.mean(keepdims=True)),
+            np.array([(state.latitude, state.longitude) for state in states]).T,
+        )
+    )
+    apart = np.sin(middle[0]) * np.sin(there[0]) + np.cos(middle[0]) * np.cos(there[0]) * np.cos(there[1] - middle[1])
+    miles = EARTH_RADIUS_MILES * np.arccos(np.clip(apart, -1, 1))
+    return np.array([f"{number}".encode() for number in 1 + np.searchsorted(RING_MILES, miles, side="right")])
+
+
+def _ring_names() -> dict[str, str]:
+    """What rings are called, by their number."""
+    edges = (0, *RING_MILES)
+    told = [f"outside, {low} to {high} miles" for low, high in itertools.pairwise(edges)]
+    return {f"{number}": text for number, text in enumerate([*told, f"outside, beyond {edges[-1]} miles"], start=1)}
 
 
 def _grouping(column: pa.ChunkedArray, name: str) -> NDArray[np.bytes_]:

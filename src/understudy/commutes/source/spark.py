@@ -6,6 +6,7 @@ classes. No pair of the data comes to it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from understudy.commutes.source.local import CommuteSource, Problems, refuse, refuse_repeated
 from understudy.commutes.source.places_file import read_places
 from understudy.core.arrays import Integers
-from understudy.core.flows import Flows
+from understudy.core.flows import Flows, Partition
 from understudy.core.mechanism import Stream
 from understudy.core.places import Places
 from understudy.engines.systems.spark.inputs import open_table
@@ -61,10 +62,14 @@ class PairScan:
     columns: tuple[str, ...]
     places: Shared
 
+    def source(self, incoming: Batches) -> CommuteSource:
+        """The rows of a partition, opened as on one machine."""
+        reader: Any = _PartReader(rows=self.rows, columns=self.columns, incoming=incoming)
+        return CommuteSource(reader, self.places.value)
+
     def pairs(self, incoming: Batches, problems: Problems | None = None) -> Iterator[Pairs]:
         """Rows that cannot be read are counted in ``problems``, or refused."""
-        reader: Any = _PartReader(rows=self.rows, columns=self.columns, incoming=incoming)
-        for origins, destinations, jobs in CommuteSource(reader, self.places.value).coded_batches(problems):
+        for origins, destinations, jobs in self.source(incoming).coded_batches(problems):
             counted = np.ones(len(origins), np.int64) if jobs is None else jobs.astype(np.int64)
             yield origins, destinations, counted
 
@@ -93,6 +98,29 @@ class ClassTask:
             else:  # far more cells than rows: touch only those that occur
                 np.add.at(counts, classes, jobs)
             news.rows += int(jobs.sum())
+        yield from counts_and_news(counts, news)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentTask:
+    """Jobs by the cells of a public classification and by segment."""
+
+    scan: PairScan
+    table: Shared
+
+    def __call__(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
+        return guarded(self._count(incoming))
+
+    def _count(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
+        table, news = self.table.value, News()
+        size, counts = table.combinations, np.zeros(table.cells, np.int64)
+        for origins, destinations, segments, bad in self.scan.source(incoming).segment_batches(table.segments):
+            news.unreadable.update(bad)
+            if bad:
+                continue
+            classes = table.classify(origins, destinations)
+            np.add.at(counts, classes[:, None] * size + np.arange(size), segments)
+            news.rows += int(segments.sum())
         yield from counts_and_news(counts, news)
 
 
@@ -199,6 +227,10 @@ class SparseNoiseTask:
             yield pa.record_batch([pa.array(cells), pa.array(noisy)], names=["cell", "noisy"])
 
 
+def _one_class(origins: NDArray[np.int32], destinations: NDArray[np.int32]) -> Integers:  # noqa: ARG001
+    return np.zeros(len(origins), dtype=np.int64)
+
+
 def added_up(keys: Integers, jobs: Integers) -> tuple[Integers, Integers]:
     """Each key once, in order, with the jobs of all its rows."""
     found, inverse = np.unique(keys, return_inverse=True)
@@ -213,7 +245,7 @@ class SparkCommuteSource:
         self._table = table
         reader: Any = _PartReader(rows=table.rows, columns=table.columns, incoming=())
         embedded = CommuteSource(reader, places)
-        self._columns, self._counted = embedded.columns, embedded.counted
+        self._columns, self._counted, self._embedded = embedded.columns, embedded.counted, embedded
         self._scan = PairScan(rows=table.rows, columns=table.columns, places=share(table.session, places))
         self._sizes: Integers | None = None
         self._fingerprint_key: bytes | None = None
@@ -275,6 +307,22 @@ class SparkCommuteSource:
         if self._sizes is not None and news.rows != self.total():
             raise InputError("the data changed between two scans; nothing may write to them during a run.")
         self._fingerprint = self._fingerprint if key is None else news.hashed.text
+        return counts
+
+    def check_segments(self, partitions: tuple[Partition, ...]) -> None:
+        """Refuse, with the number of rows, jobs that are not each in exactly one segment of every partition."""
+        cells = math.prod(len(one.columns) for one in partitions)
+        self.count_segments(FlowTable(label="segments", cells=cells, classify=_one_class, segments=partitions))
+
+    def count_segments(self, table: FlowTable) -> Integers:
+        """Jobs by class and combination of segments, for the gate. Confidential."""
+        columns = self._embedded.segment_columns(table.segments)
+        session = self._table.session
+        with running(session, "counting segments"):
+            task = SegmentTask(scan=self._scan, table=share(session, table))
+            frame = self._table.select([*self._columns, *columns])
+            counts, news = receive_counts(frame, task, table.cells, with_key=False)
+        refuse(news.unreadable)
         return counts
 
     def draw_sparse(

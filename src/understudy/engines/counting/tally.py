@@ -46,6 +46,8 @@ def covering(
     >>> covering([2, 3, 4, 5], [(0, 1), (0, 2), (1, 2), (2, 3)], limit=30)
     [(2, 3), (0, 1, 2)]
     """
+    if all(len(margin) <= 1 for margin in margins):
+        return _covering_columns(sizes, {column for margin in margins for column in margin}, limit)
     member = np.zeros((len(sizes), len(margins)), np.int16)
     for number, margin in enumerate(margins):
         member[list(margin), number] = 1
@@ -72,6 +74,20 @@ def covering(
             size *= sizes[best]
             lacking -= member[best]
         is_open &= lacking > 0
+        tables.append(tuple(sorted(inside)))
+    return tables
+
+
+def _covering_columns(sizes: Sequence[int], columns: set[int], limit: int) -> list[tuple[int, ...]]:
+    """The same of single columns, without looking at each again for every table: there may be thousands."""
+    waiting = deque(sorted(columns, key=lambda column: (-sizes[column], column)))
+    tables = []
+    while waiting:
+        inside = [waiting.popleft()]
+        size = sizes[inside[0]]
+        while waiting and size * sizes[waiting[-1]] <= limit:
+            size *= sizes[waiting[-1]]
+            inside.append(waiting.pop())
         tables.append(tuple(sorted(inside)))
     return tables
 

@@ -1,9 +1,10 @@
 """From codes back to values an analyst can use: the last step of every release.
 
-Law, given the code and independently for every value: a level is itself; a bin of an ``integer`` attribute or of dates
+Law of every value, given its code: a level is itself; a bin of an ``integer`` attribute or of dates
 is uniform over its whole numbers or days, the last edge included, and so is one with ``decimals`` over the numbers that
 have so many of them; a bin of other reals is uniform over the bin, or has a
-density proportional to 1/x with ``density = "log"`` (for integers: the whole part of such a number). A value that the
+density proportional to 1/x with ``density = "log"`` (for integers: the whole part of such a number). Numbers of one row
+are not independent inside their bins where the bins themselves are correlated (``drawn_together``). A value that the
 schema names as a special code is drawn again, so that every value has the code it came from. Codes are public when
 they get here, so this is post-processing and costs no privacy; randomness is explicit all the same.
 """
@@ -30,12 +31,15 @@ from understudy.core.raking import raked
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.survey_design import Weight, calibrated_column
 from understudy.core.table import CodedTable, Codes
+from understudy.engines.reading.drawn_together import places_together
 from understudy.engines.reading.rule_values import keep_limits
 from understudy.engines.reading.values import (
     EPOCH,
     calendar_days,
     canonical_texts,
+    days_of_texts,
     is_text,
+    on_clock,
     parse_numbers,
     plain,
     readable_column,
@@ -50,8 +54,9 @@ Purpose = tuple[str | int, ...]
 def decode(table: CodedTable, stream: Stream, *purpose: str | int) -> pa.Table:
     """Values for a coded table, drawn from the substreams ``(*purpose, attribute)``."""
     schema, codes = table.schema, dict(zip(table.schema.names, table.columns.values(), strict=True))
+    places = places_together(schema, codes, stream, *purpose)
     values = {
-        one.name: _drawn_steps(one, codes[one.name], stream, (*purpose, one.name))
+        one.name: _drawn_steps(one, codes[one.name], stream, (*purpose, one.name), places.get(one.name))
         for one in schema.attributes
         if not one.levels
     }
@@ -175,7 +180,8 @@ def amounts(attribute: Attribute, column: pa.ChunkedArray, codes: Codes) -> pa.A
 def _values(attribute: Attribute, column: pa.ChunkedArray) -> pa.Array:
     """Numbers or dates in the type of their attribute, from whatever type somebody else's table has them in."""
     with readable_column(attribute.name):
-        return _typed(attribute, plain(column.combine_chunks()))
+        array = plain(column.combine_chunks())
+        return _typed(attribute, on_clock(array, attribute.clock) if attribute.clock else array)
 
 
 def _typed(attribute: Attribute, array: pa.Array) -> pa.Array:
@@ -189,7 +195,7 @@ def _typed(attribute: Attribute, array: pa.Array) -> pa.Array:
     elif pa.types.is_floating(array.type):
         array = pc.if_else(pc.is_nan(array), None, array)
     elif is_text(array.type):
-        array = pc.utf8_trim_whitespace(array) if attribute.kind == "date" else parse_numbers(array)
+        array = days_of_texts(array) if attribute.kind == "date" else parse_numbers(array)
     elif pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
     return array.cast(kind)
@@ -208,6 +214,9 @@ def _field(attribute: Attribute) -> pa.Field:
     metadata = {"label": attribute.label} if attribute.label else {}
     if attribute.decimals:
         metadata["decimals"] = str(attribute.decimals)
+    if attribute.clock:
+        metadata["clock"] = attribute.clock
+        metadata["no_times"] = json.dumps([code for code, _ in attribute.special])
     if attribute.level_labels:
         metadata["level_labels"] = json.dumps(list(attribute.level_labels), ensure_ascii=False)
     return pa.field(attribute.name, kind, nullable=True, metadata=metadata or None)
@@ -229,15 +238,20 @@ def _digits(attribute: Attribute) -> int | None:
     return attribute.digits if attribute.found else attribute.decimals
 
 
-def _drawn_steps(attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpose) -> NDArray[Any]:
-    """A number for every code, in whole numbers of its last digit if it has a number of digits; dates as days."""
+def _drawn_steps(
+    attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpose, places: NDArray[np.float64] | None = None
+) -> NDArray[Any]:
+    """A number for every code, in whole numbers of its last digit if it has a number of digits; dates as days.
+
+    ``places`` say where in its bin each lies, from 0 to 1; without them it lies anywhere.
+    """
     digits = _digits(attribute)
     if attribute.found:  # first the cell of the grid, by the shares that were found, then a value inside it
-        codes = _draw_cells(attribute, np.asarray(codes, dtype=np.int64), stream, (*purpose, "cell"))
-        attribute = _grid(attribute)
+        codes = _draw_cells(attribute, np.asarray(codes, dtype=np.int64), stream, (*purpose, "cell"), places)
+        attribute, places = _grid(attribute), None
     if digits is None or attribute.integer or attribute.kind == "date":
-        return _drawn(attribute, codes, stream, purpose)
-    return _drawn(_in_steps(attribute, digits), codes, stream, purpose)
+        return _drawn(attribute, codes, stream, purpose, places)
+    return _drawn(_in_steps(attribute, digits), codes, stream, purpose, places)
 
 
 def _column(attribute: Attribute, codes: Codes, values: NDArray[Any]) -> pa.Array:
@@ -257,7 +271,9 @@ def _column(attribute: Attribute, codes: Codes, values: NDArray[Any]) -> pa.Arra
     return texts.cast(pa.string())
 
 
-def _drawn(attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpose) -> NDArray[Any]:
+def _drawn(
+    attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpose, places: NDArray[np.float64] | None = None
+) -> NDArray[Any]:
     """A number, or the number of a day, for every code; 0 where a value is missing or a text."""
     whole = attribute.integer or attribute.kind == "date"
     values = np.zeros(len(codes), np.int64 if whole else np.float64)
@@ -269,9 +285,11 @@ def _drawn(attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpose)
     _refuse_full_bins(attribute, special, whole)
     while len(open_rows):  # again for draws that hit a special code; at most a few rounds, as no bin is all special
         bins = codes[open_rows].astype(np.int64)
-        drawn = _draw_whole(attribute, bins, stream, purpose) if whole else _draw_real(attribute, bins, stream, purpose)
+        at = None if places is None else places[open_rows]
+        draw = _draw_whole if whole else _draw_real
+        drawn = draw(attribute, bins, stream, purpose, at)
         values[open_rows] = drawn
-        open_rows = open_rows[np.isin(drawn, special)]
+        open_rows, places = open_rows[np.isin(drawn, special)], None
     return values
 
 
@@ -303,7 +321,13 @@ def _grid(attribute: Attribute) -> Attribute:
     )
 
 
-def _draw_cells(attribute: Attribute, codes: NDArray[np.int64], stream: Stream, purpose: Purpose) -> NDArray[np.int64]:
+def _draw_cells(
+    attribute: Attribute,
+    codes: NDArray[np.int64],
+    stream: Stream,
+    purpose: Purpose,
+    places: NDArray[np.float64] | None,
+) -> NDArray[np.int64]:
     """Codes of the grid: a cell by the shares of the cells of its bin, and special codes and missing as they are."""
     shares = np.array([share for _, share in attribute.inside])
     bounds = set(attribute.edges[:-1])
@@ -314,38 +338,51 @@ def _draw_cells(attribute: Attribute, codes: NDArray[np.int64], stream: Stream, 
     rows = np.flatnonzero(codes < attribute.bins)
     bins = codes[rows]
     low, high = upto[first[bins]], upto[after[bins]]
-    target = low + (high - low) * unit_interval(stream, len(bins), *purpose)
+    part = unit_interval(stream, len(bins), *purpose) if places is None else places[rows]
+    target = low + (high - low) * part
     cells = np.searchsorted(upto, target, side="right") - 1
     drawn[rows] = np.clip(cells, first[bins], after[bins] - 1)
     return drawn
 
 
-def _draw_whole(attribute: Attribute, bins: NDArray[np.int64], stream: Stream, purpose: Purpose) -> NDArray[np.int64]:
+def _draw_whole(
+    attribute: Attribute, bins: NDArray[np.int64], stream: Stream, purpose: Purpose, places: NDArray[np.float64] | None
+) -> NDArray[np.int64]:
     first, last = _whole_bins(attribute)
     if attribute.density == "log":
-        drawn = np.floor(_log_uniform(first[bins], last[bins] + 1, stream, purpose)).astype(np.int64)
+        drawn = np.floor(_log_uniform(first[bins], last[bins] + 1, stream, purpose, places)).astype(np.int64)
         return np.clip(drawn, first[bins], last[bins])
+    if places is not None:
+        within = np.floor((last - first + 1)[bins] * places).astype(np.int64)
+        return np.asarray(np.minimum(first[bins] + within, last[bins]), np.int64)
     spread = (last - first + 1)[bins].astype(np.uint64)
     return first[bins] + uniform_below_each(stream, spread, *purpose).astype(np.int64)
 
 
-def _draw_real(attribute: Attribute, bins: NDArray[np.int64], stream: Stream, purpose: Purpose) -> NDArray[np.float64]:
+def _draw_real(
+    attribute: Attribute, bins: NDArray[np.int64], stream: Stream, purpose: Purpose, places: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
     edges = np.array([_number(edge) for edge in attribute.edges], np.float64)
     low, high = edges[:-1][bins], edges[1:][bins]
     if attribute.density == "log":
-        drawn = _log_uniform(low, high, stream, purpose)
+        drawn = _log_uniform(low, high, stream, purpose, places)
     else:
-        part = unit_interval(stream, len(bins), *purpose)
+        part = unit_interval(stream, len(bins), *purpose) if places is None else places
         drawn = low * (1 - part) + high * part  # never overflows, unlike low + (high - low) * part
     # Rounding may reach the upper edge, which belongs to the next bin.
     return np.clip(drawn, low, np.nextafter(high, low))
 
 
 def _log_uniform(
-    low: NDArray[np.generic], high: NDArray[np.generic], stream: Stream, purpose: Purpose
+    low: NDArray[np.generic],
+    high: NDArray[np.generic],
+    stream: Stream,
+    purpose: Purpose,
+    places: NDArray[np.float64] | None,
 ) -> NDArray[np.float64]:
     start, stop = np.log(low), np.log(high)
-    result: NDArray[np.float64] = np.exp(start + (stop - start) * unit_interval(stream, len(start), *purpose))
+    part = unit_interval(stream, len(start), *purpose) if places is None else places
+    result: NDArray[np.float64] = np.exp(start + (stop - start) * part)
     return result
 
 

@@ -22,16 +22,22 @@ from understudy.core.phases import tell
 from understudy.core.schema import MISSING, Attribute, Edge, Level, Schema, Special, level_text
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.engines.reading.codebooks import Codebook, read_codebook
+from understudy.engines.reading.draft_in_parts import with_sections
 from understudy.engines.reading.drafted_column import (
     NUMBER,
     Profile,
+    abbreviations_among,
+    bounds_lines,
+    clock_attribute,
+    discover_lines,
     largest_share,
     misplaced,
     round_dates,
     round_edges,
+    spellings_among,
     spread_edges,
 )
-from understudy.engines.reading.drafted_rules import rule_candidates, skip_patterns, weight_remarks
+from understudy.engines.reading.drafted_rules import WEIGHT_NAME, rule_candidates, skip_patterns, weight_remarks
 from understudy.engines.reading.guessed_format import ABSENT, Guess, guess_encoding, guess_format, texts_of_columns
 from understudy.engines.reading.readers import CsvReader
 from understudy.engines.reading.statfiles import Labels, StatReader
@@ -42,18 +48,20 @@ RARE = 10  # rows; a level with fewer may point at somebody
 MOST_LEVELS = 1000
 MANY_LEVELS = 100  # if nearly all of them are rare, they are too many
 FEW_NUMBERS = 15  # whole numbers with no more different values are levels
+LONGEST_LEVEL = 200  # letters
+REASONS = 500  # letters of reasons why nothing was drafted
 LONG_TEXT = 30  # letters on average
 FEW_DECIMALS = 4  # digits behind the point that somebody writes; more come out of a division
 LARGEST_GROUP = 50  # rows of one household or patient
 FEW_ROWS = 20  # rows of a value on average; a key that says whose rows belong together has fewer
 ALWAYS_THE_SAME = 0.4  # of the rows in one of the bins of equal width: then other edges are better
 ID_NAME = re.compile(
-    r"(.*[_ .-])?(id|ids|uuid|key|nr|no|number|pid|hhid|ssn|serial|household|family|patient|person|case|client|"
+    r"(.*[_ .-])?(id|ids|uuid|key|nr|no|number|pid|hh|hid|hhid|ssn|serial|household|family|patient|person|case|client|"
     r"customer|employee|respondent|dwelling|account|\w+nr)",
     re.IGNORECASE,
 )
 AMOUNT_NAME = re.compile(
-    r".*(wage|income|salar|earn|pay|amount|price|cost|value|total|turnover|revenue|balance|debt|asset|rent).*",
+    r".*(wage|income|salar|earn|pay|amount|price|cost|value|total|turnover|revenue|balance|debt|asset|rent|duration|days|hours).*",
     re.IGNORECASE,
 )
 CODE_NAME = re.compile(
@@ -105,6 +113,7 @@ def draft_schema(
     table: str | None = None,
     query: str | None = None,
     codebook: str | os.PathLike[str] | None = None,
+    sections: bool = False,
     out: str | os.PathLike[str] | None = None,
 ) -> str:
     """Draft a commented schema for some data. The draft is confidential, and refused until it was reviewed.
@@ -131,6 +140,8 @@ def draft_schema(
     codebook
         A code book of the data: SDV metadata, Frictionless, CSVW (JSON) or DDI Codebook (XML). Its labels, levels,
         bounds and kinds of columns take precedence over what was seen in the data.
+    sections
+        Whether rules, sums and survey weights that the data suggest are written as sections, and not as remarks.
     out
         Write the draft into this new file too.
 
@@ -190,6 +201,9 @@ def draft_schema(
         )
     entries = {name: _entry(profile, book) for name, profile in profiles.items()}
     drafted = {name: entry.attribute for name, entry in entries.items() if entry.attribute is not None}
+    if not drafted:
+        reasons = "; ".join(remark for entry in entries.values() for remark in entry.remarks[:1])
+        raise InputError(f"no column of the data could be an attribute; nothing was drafted. {reasons[:REASONS]}")
     unfilled = {name: {"", *profiles[name].beside_numbers} for name in drafted}
     for name, remark in skip_patterns(reader.batches(list(drafted)), drafted, unfilled).items():
         entries[name] = replace(entries[name], remarks=(*entries[name].remarks, remark))
@@ -197,6 +211,7 @@ def draft_schema(
         entries[name] = replace(entries[name], remarks=(*remarks, *entries[name].remarks))
     rules = rule_candidates(reader.batches(list(drafted)), drafted)
     text = _text(entries, rules, None if guess is None else _declared(guess.file, drafted))
+    text = with_sections(text) if sections else text
     if out is not None:
         write_draft(text, out)
     return text
@@ -253,8 +268,6 @@ def _text(entries: dict[str, _Entry], rules: Sequence[str], file: FileFormat | N
             ignored.append(f"\n{remarks}{_tables(Schema(attributes=(_ANY,), ignore=(name,)), '[[ignore]]')}")
         else:
             parts.append(f"\n{remarks}{_tables(Schema(attributes=(entry.attribute,)), '[[attribute]]')}")
-    if not any(entry.attribute is not None for entry in entries.values()):
-        raise InputError("no column of the data could be an attribute; nothing was drafted.")
     if rules:
         parts.append(
             "\n# Rules between columns that hold in all rows looked at. Every synthetic row would obey them.\n"
@@ -280,6 +293,8 @@ def _tables(schema: Schema, heading: str) -> str:
 
 def _entry(profile: Profile, book: Codebook) -> _Entry:
     labels, stated = book.labels, book.kinds.get(profile.name)
+    if (times := clock_attribute(profile, labels.columns.get(profile.name, ""))) is not None:
+        return _Entry(attribute=times[0], remarks=times[1])
     known = profile.name in labels.levels or stated in ("levels", "number")
     ignored = _reason_to_ignore(profile, known=known)
     if stated == "identifier":
@@ -361,6 +376,8 @@ def _reason_to_ignore(profile: Profile, *, known: bool) -> str | None:
         return None
     if profile.letters > LONG_TEXT * profile.filled and (counts is None or len(counts) > RARE):
         return "looks like free text, which can name people; it cannot be released."
+    if profile.longest > LONGEST_LEVEL:
+        return f"has a value of more than {LONGEST_LEVEL} letters, as free text has; it cannot be released."
     if profile.nearly_distinct:
         return IDENTIFIER
     if counts is not None and _joins_rows(profile):
@@ -388,12 +405,13 @@ def _counts_through(profile: Profile) -> bool:
 
 def _joins_rows(profile: Profile) -> bool:
     """Whether a value stands for the few rows that belong together, as the number of a household does."""
-    if profile.different < 50 or profile.rows_of_a_value >= FEW_ROWS:
+    largest = max(profile.counts.values()) if profile.counts else 0
+    if profile.different < 50 or largest > LARGEST_GROUP or AMOUNT_NAME.fullmatch(profile.name):
         return False
-    if profile.counts and max(profile.counts.values()) > LARGEST_GROUP:
-        return False
+    if profile.balanced or profile.rows_of_a_value >= FEW_ROWS:
+        return profile.balanced
     if profile.numbers:
-        return profile.whole and (profile.serial or bool(ID_NAME.fullmatch(profile.name)))
+        return profile.whole and ((profile.serial and profile.evenly_spread) or bool(ID_NAME.fullmatch(profile.name)))
     return bool(ID_NAME.fullmatch(profile.name)) and all(map(_has_digit, profile.counts or ()))
 
 
@@ -408,27 +426,10 @@ def _are_too_many(profile: Profile) -> bool:
 
 def _too_many(profile: Profile) -> str:
     number = f"more than {profile.distinct_seen - 1:,}" if profile.counts is None else f"{len(profile.counts):,}"
-    return f"has {number} levels; merge them into fewer than {MOST_LEVELS:,} in the data before it can be used."
-
-
-def _spellings(levels: Iterable[str]) -> list[list[str]]:
-    """Levels that differ only in upper and lower case, spaces, hyphens or full stops."""
-    alike: dict[str, list[str]] = {}
-    for level in levels:
-        alike.setdefault(re.sub(r"[\s._-]+", "", level).casefold(), []).append(level)
-    return [group for group in alike.values() if len(group) > 1]
-
-
-def _abbreviations(levels: Iterable[str]) -> list[tuple[str, str]]:
-    """Levels of one or two letters with which exactly one longer level begins: F and female."""
-    listed = list(levels)
-    found = []
-    for short in listed:
-        if len(short) <= 2 and short.isalpha():
-            longer = [one for one in listed if len(one) > 3 and one.casefold().startswith(short.casefold())]
-            if len(longer) == 1:
-                found.append((short, longer[0]))
-    return found
+    return (
+        f"has {number} levels; merge them into fewer than {MOST_LEVELS:,} in the data, or let a release find the "
+        f"frequent ones inside its budget. For that, write:\n{discover_lines(profile.name)}"
+    )
 
 
 def _order(text: str) -> tuple[bool, float, str]:
@@ -468,16 +469,18 @@ def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], comm
     rare = sum(rows < RARE for rows in counts.values())
     if rare:
         remarks.append(f"rare: {rare} of {len(counts)} levels occur in fewer than {RARE} rows; merge them with others.")
+        if 2 * rare > len(counts) > MANY_LEVELS / 4:
+            remarks.append(f"or let a release find the frequent levels:\n{discover_lines(profile.name)}")
     if texts and unlabelled:
         remarks.append(f"{len(unlabelled)} level(s) have no label in the file; are they errors?")
     if not profile.boolean:
         remarks += [
             f"{' and '.join(map(repr, group))} may be spellings of one level; make them one in the data."
-            for group in _spellings(counts)
+            for group in spellings_among(counts)
         ]
         remarks += [
             f"{short!r} may be short for {long!r}; if so, make them one level (spellings under [file])."
-            for short, long in _abbreviations(counts)
+            for short, long in abbreviations_among(counts)
         ]
     if absent := _absent(counts):
         remarks.append(_remark_on_absent(absent))
@@ -528,6 +531,8 @@ def _numeric(
     ):
         edges = list(close)
         remarks.append("most values are small, so the edges are closer there; they too were seen in the data.")
+        if not WEIGHT_NAME.fullmatch(profile.name):
+            remarks.append(f"or let a release find bins: replace edges by public bounds.\n{bounds_lines(low, high)}")
         if low > 0 and edges[0] != 0:
             remarks.append('density = "log" draws synthetic values inside a bin in proportion to 1/x.')
         elif low >= 0 and not profile.spread.get(0.0):

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from understudy.core.schema import Schema
-from understudy.core.schema_file import parse_schema
-from understudy.errors import InputError
+from understudy.core.schema_file import parse_schema, toml_value
+from understudy.errors import InputError, SchemaError
 
 MARK = "draft = true\n"
 OFFER = "write:"  # how a remark ends that offers lines for the schema
-LINE = re.compile(r'\[\[|[\w"-]+ = ')
+LINE = re.compile(r'\[\[?\w|[\w"-]+ = ')
+SECTIONS = ("[[rule]]", "[[derived]]", "[weight]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,3 +82,32 @@ def _grouped(lines: Iterable[str]) -> tuple[Remark, ...]:
         elif line:
             found.append(Remark(text=line))
     return tuple(found)
+
+
+def with_sections(text: str) -> str:
+    """The draft, with the rules, sums and weights that its remarks offer as sections, for a person to strike out.
+
+    An attribute that such a section stands for, a total or a weight, goes. An offer that would contradict an earlier
+    one stays a remark.
+    """
+    draft = read_draft(text)
+    for remark in (*(one for found in draft.remarks.values() for one in found), *draft.rules):
+        if not remark.lines.startswith(SECTIONS):
+            continue
+        replaced = tomllib.loads(remark.lines)
+        names = [one["name"] for one in replaced.get("derived", ())]
+        names += [replaced["weight"]["column"]] if "weight" in replaced else []
+        offered = "".join(f"# {line}\n" for line in (remark.text, *remark.lines.splitlines()))
+        blocks = [
+            block
+            for block in text.replace(f"#\n{offered}", "", 1).replace(offered, "", 1).rstrip("\n").split("\n\n")
+            if not any(f"[[attribute]]\nname = {toml_value(name)}\n" in f"{block}\n" for name in names)
+        ]
+        told = remark.text.partition(" If ")[0]
+        candidate = "\n\n".join([*blocks, f"# {told}\n{remark.lines}"])
+        try:
+            parse_schema(candidate.replace(MARK, "", 1), "the draft")
+        except SchemaError:
+            continue
+        text = candidate
+    return text

@@ -6,24 +6,29 @@ For the draft of a schema and nothing else.
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from understudy.core.clock import CLOCKS, DAY_SECONDS, clock_number, clock_text
+from understudy.core.schema import Attribute
 from understudy.engines.reading.values import (
     EPOCH,
     canonical_texts,
     check_type,
     is_text,
     iso_day_number,
+    on_clock,
     plain,
     readable_column,
 )
@@ -35,6 +40,9 @@ LONGEST_WORD = 16  # letters of such a text
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 LEADING_ZERO = re.compile(r"\s*[+-]?0\d.*")
 LEAST_CODE, MANY_ROWS, OFTEN = 9990, 10, 0.005  # such a number, rows and share of the rows: no amount is so frequent
+PANEL = 100  # units at least of a panel
+QUARTERS = 4
+UNEVEN = 1.5  # times as many rows for a number in one quarter of the range as in another
 LONG_RANGE = 300  # different whole numbers without a gap; ages and years have fewer
 COMMA_NUMBER = re.compile(r"\s*[+-]?\d+(\.\d{3})*,\d+\s*")  # 1234,50 and 1.234,50
 OTHER_DAY = re.compile(r"\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})( .*)?|\d{4}[./]\d{1,2}[./]\d{1,2}( .*)?")
@@ -71,6 +79,9 @@ class Profile:
     dates: bool = True
     first: datetime.date = datetime.date.max
     last: datetime.date = datetime.date.min
+    times: int = 0  # rows with a time such as 8:30
+    seconds: bool = False  # whether a time has seconds
+    latest: int = 0  # of the times, in seconds
     letters: int = 0
     longest: int = 0
 
@@ -89,6 +100,9 @@ class Profile:
         """Takes in one batch of the column."""
         self.rows += len(array)
         array = plain(array)
+        if pa.types.is_time(array.type) or pa.types.is_duration(array.type):
+            seconds = on_clock(array, "seconds").to_pylist()
+            array = pa.array([None if one is None else clock_text(one, "seconds") for one in seconds], pa.string())
         try:
             check_type(array.type, self.name)
         except SchemaError:
@@ -122,6 +136,10 @@ class Profile:
         self.letters += rows * len(value)
         self.longest = max(self.longest, len(value))
         self._take_date(value)
+        if (time := clock_number(value, "seconds")) is not None:
+            self.times += rows
+            self.seconds |= time % 60 > 0
+            self.latest = max(self.latest, time)
         self.commas += rows * bool(COMMA_NUMBER.fullmatch(value))
         self.other_days += rows * bool(OTHER_DAY.fullmatch(value))
         if typed_date:
@@ -181,6 +199,13 @@ class Profile:
             for code, rows in self.codes.items()
             if code >= LEAST_CODE and code > self.high > 0 and rows >= max(MANY_ROWS, OFTEN * self.filled)
         }
+        # 99998 inside the range, in more rows than all numbers around it together.
+        often = max(MANY_ROWS, OFTEN * self.filled)
+        above |= {
+            code
+            for code, rows in self.codes.items()
+            if code >= LEAST_CODE and rows >= often and rows > self.spread.get(rounded_down(code), 0)
+        }
         return apart + sorted(above)
 
     def range_without(self, codes: list[float]) -> tuple[float, float]:
@@ -210,6 +235,24 @@ class Profile:
         span = self.span_seen if self.counts is None else self.high - self.low
         return self.whole and self.different >= LONG_RANGE and self.different >= 0.9 * (span + 1)
 
+    @property
+    def balanced(self) -> bool:
+        """Whether many whole numbers have the same few rows each, as no answer of people does: the key of a panel."""
+        if not (self.numbers and self.whole and self.counts) or self.different < PANEL:
+            return False
+        return 1 < min(self.counts.values()) == max(self.counts.values()) < 10
+
+    @property
+    def evenly_spread(self) -> bool:
+        """Whether large numbers have as many rows as small and middle ones: a key does, a score or an age does not."""
+        if self.counts is None:
+            return True
+        rows = [count for _, count in sorted((float(text), count) for text, count in self.counts.items())]
+        size = -(-len(rows) // QUARTERS)
+        parts = [rows[begin : begin + size] for begin in range(0, len(rows), size)]
+        means = [sum(part) / len(part) for part in parts]
+        return max(means) < UNEVEN * min(means)
+
     def spikes(self) -> list[float]:
         """Numbers that a quarter of the rows have: zero hours, forty hours, a top code."""
         common = (self.counts or Counter()).most_common(3)
@@ -236,6 +279,17 @@ def rounded_down(number: float) -> float:
         return 0.0
     part, power = math.frexp(number)
     return math.ldexp(math.floor(part * 32) / 32, power)
+
+
+def discover_lines(name: str) -> str:
+    """Lines of a schema that leave it to the release to find the frequent codes of a column."""
+    return f'[[attribute]]\nname = {json.dumps(name, ensure_ascii=False)}\nlevels = "discover"'
+
+
+def bounds_lines(low: float, high: float) -> str:
+    """Lines that leave it to the release to find the bins of amounts with a long tail: round bounds far outside."""
+    least, most = [_round(10 * end, up=end > 0, whole=False) for end in (min(low, 0.0), max(high, 0.0))]
+    return f"bounds = [{least}, {most}]\nheavy_tail = true"
 
 
 # Round edges that cover a range: what a person would write down who knows roughly how large the numbers get.
@@ -317,7 +371,7 @@ def _divided(edges: list[int | float], spread: Mapping[float, int], *, whole: bo
     total = sum(spread.values())
     mean = sum(value * rows for value, rows in spread.items()) / max(total, 1)
     sd = math.sqrt(sum(rows * (value - mean) ** 2 for value, rows in spread.items()) / max(total, 1))
-    for _ in range(MOST_DIVISIONS):
+    for _ in range(min(MOST_DIVISIONS, max(MOST_BINS + 1 - len(edges), 0))):
         moved = [_moved(spread, pair, whole=whole) / max(total, 1) for pair in pairwise(edges)]
         worst = max(range(len(moved)), key=moved.__getitem__)
         low, high = edges[worst], edges[worst + 1]
@@ -430,3 +484,43 @@ def _steps(span: Fraction, whole: bool) -> Iterator[Fraction]:
 def _number(value: Fraction) -> int | float:
     """A whole number as such, while a double still tells it from its neighbours."""
     return int(value) if value.denominator == 1 and abs(value) <= 2**53 else float(value)
+
+
+def clock_attribute(profile: Profile, label: str) -> tuple[Attribute, tuple[str, ...]] | None:
+    """A column of times of day or of durations, with remarks; None if it holds anything else."""
+    if not profile.times or profile.times < profile.filled:
+        return None
+    clock: Literal["minutes", "seconds"] = "seconds" if profile.seconds else "minutes"
+    day = profile.latest < DAY_SECONDS
+    most = DAY_SECONDS // CLOCKS[clock] - 1
+    if not day:
+        most = int(round_edges(0, profile.latest // CLOCKS[clock], whole=True)[-1])
+    attribute = Attribute(
+        name=profile.name, label=label, clock=clock, bounds=(0, most), missing=profile.missing > 0,
+    )  # fmt: skip
+    remark = (
+        "times of day (if they are durations, give bounds that everybody could know)."
+        if day
+        else "durations; the upper bound was seen in the data and rounded: replace it with a public one."
+    )
+    return attribute, (remark,)
+
+
+def spellings_among(levels: Iterable[str]) -> list[list[str]]:
+    """Levels that differ only in upper and lower case, spaces, hyphens or full stops."""
+    alike: dict[str, list[str]] = {}
+    for level in levels:
+        alike.setdefault(re.sub(r"[\s._-]+", "", level).casefold(), []).append(level)
+    return [group for group in alike.values() if len(group) > 1]
+
+
+def abbreviations_among(levels: Iterable[str]) -> list[tuple[str, str]]:
+    """Levels of one or two letters with which exactly one longer level begins: F and female."""
+    listed = list(levels)
+    found = []
+    for short in listed:
+        if len(short) <= 2 and short.isalpha():
+            longer = [one for one in listed if len(one) > 3 and one.casefold().startswith(short.casefold())]
+            if len(longer) == 1:
+                found.append((short, longer[0]))
+    return found

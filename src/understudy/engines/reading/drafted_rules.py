@@ -26,18 +26,20 @@ from understudy.core.schema import Attribute, level_text
 from understudy.engines.reading.drafted_column import round_edges
 from understudy.engines.reading.encode import Encoder
 from understudy.engines.reading.rule_values import in_steps
-from understudy.engines.reading.values import as_numpy, canonical_texts, parse_numbers, plain, values_of
+from understudy.engines.reading.values import as_numpy, canonical_texts, on_clock, parse_numbers, plain, values_of
 
 MOST_ROWS = 100_000  # rows looked at; a rule of the questionnaire shows in fewer
 MOST_LEVELS = 12  # of a column that decides who is asked
 LEAST_ROWS = 30  # rows that a rule must speak of
-# weight, pweight, fnlwgt, PWGTP, pspwght, perwt, WTMEC2YR, pw; and as German, French, Spanish and Italian files say it
+# weight, pweight, fnlwgt, PWGTP, pspwght, perwt, WTMEC2YR, pw; as German, French, Spanish and Italian files say it; and
+# the codes of EU-SILC (DB080, DB090, RB050, RB060-RB064, PB040-PB060)
 WEIGHT_NAME = re.compile(
     r"(.*[_ .-])?([a-z]*weights?|[a-z]*wgh?t[a-z]?|[a-z]*wt|wt[a-z]*\d*[a-z]*|pw|\w*gewicht|hochrechnung\w*|"
-    r"poids\w*|pond[eé]r\w*|peso|factor_?exp\w*)\d*",
+    r"poids\w*|pond[eé]r\w*|peso|factor_?exp\w*|db0[89]0|rb0(50|6[0-4])|pb0[456]0)\d*",
     re.IGNORECASE,
 )
 EXPLAINS = 0.3  # of the rows without a value; others did not answer
+MOST_CONDITIONS = 3  # of one rule
 STILL_MISSING = 0.4  # at most, among those who are asked: then 30 empty rows in one group are no chance
 
 
@@ -45,7 +47,7 @@ STILL_MISSING = 0.4  # at most, among those who are asked: then 30 empty rows in
 class _Rule:
     """Where a column is never filled, in words, and who is asked as a line of the schema."""
 
-    explains: int
+    never: Flags
     words: str
     condition: str
 
@@ -66,22 +68,37 @@ def skip_patterns(
         if rows >= MOST_ROWS:
             break
     texts = {name: pa.chunked_array(parts, pa.large_string()).combine_chunks() for name, parts in columns.items()}
+    texts |= {name: on_clock(texts[name], one.clock) for name, one in attributes.items() if one.clock}
     empty = {name: _is_empty(texts[name], unfilled[name]) for name in attributes}
     asked = {name: flags for name, flags in empty.items() if LEAST_ROWS <= flags.sum() <= rows - LEAST_ROWS}
     found: dict[str, str] = {}
     for name, flags in asked.items():
-        rules = [
-            rule
-            for other, attribute in attributes.items()
-            if other != name and (rule := _rule(attribute, texts[other], empty[other], flags)) is not None
-        ]
-        if rules:
-            best = max(rules, key=lambda rule: rule.explains)
+        others = {other: (one, texts[other], empty[other]) for other, one in attributes.items() if other != name}
+        if rules := _rules_about(flags, others):
             found[name] = (
-                f"never filled where {best.words}. If the questionnaire says so, write:\n[[rule]]\n"
-                f"asked = {json.dumps([name], ensure_ascii=False)}\nasked_if = {{ {best.condition} }}"
-                + not_asked(attributes[name])
+                f"never filled where {', nor where '.join(rule.words for rule in rules)}. "
+                f"If the questionnaire says so, write:\n[[rule]]\nasked = {json.dumps([name], ensure_ascii=False)}\n"
+                f"asked_if = {{ {', '.join(rule.condition for rule in rules)} }}" + not_asked(attributes[name])
             )
+    return found
+
+
+def _rules_about(flags: Flags, others: Mapping[str, tuple[Attribute, pa.Array, Flags]]) -> list[_Rule]:
+    """What explains why a column is not filled: the best rule, and then others among the rows that it leaves open."""
+    found: list[_Rule] = []
+    left, rest = np.ones(len(flags), bool), dict(others)
+    while len(found) < MOST_CONDITIONS:
+        rules = {
+            name: rule
+            for name, (attribute, texts, empty) in rest.items()
+            if (rule := _rule(attribute, texts.filter(pa.array(left)), empty[left], flags[left])) is not None
+        }
+        if not rules:
+            break
+        best = max(rules, key=lambda name: rules[name].never.sum())
+        found.append(rules[best])
+        left[np.flatnonzero(left)[rules[best].never]] = False
+        del rest[best]
     return found
 
 
@@ -110,7 +127,7 @@ def weight_remarks(name: str, low: float, high: float) -> list[str]:
     step = 10.0 ** math.floor(math.log10(low))
     first, last = math.floor(low / step) * step, round_edges(0, high, whole=high > 1)[-1]
     return [
-        "looks like a survey weight. If it is one, remove this attribute and write (bounds that the design gives):\n"
+        "looks like a survey weight. If it is one, remove this attribute; with bounds that the design gives, write:\n"
         f"[weight]\ncolumn = {json.dumps(name, ensure_ascii=False)}\nbounds = [{first:.12g}, {last}]"
     ]
 
@@ -133,7 +150,7 @@ def _by_level(attribute: Attribute, texts: pa.Array, flags: Flags) -> _Rule | No
         return None
     asked = [level_text(level) for level in attribute.levels if level_text(level) not in levels]
     return _Rule(
-        explains=int(never.sum()),
+        never=never,
         words=f"{attribute.name} is {', '.join(levels)}",
         condition=f"{_key(attribute.name)} = {json.dumps(asked, ensure_ascii=False)}",
     )
@@ -151,7 +168,7 @@ def _by_bound(attribute: Attribute, texts: pa.Array, empty: Flags, flags: Flags)
         (numbers > high, f"is above {high:g}", f"{_key(attribute.name)} = {{ below = {_after(attribute, high)} }}"),
     ):
         if _convinces(never, flags):
-            return _Rule(explains=int(never.sum()), words=f"{attribute.name} {words}", condition=condition)
+            return _Rule(never=never, words=f"{attribute.name} {words}", condition=condition)
     return None
 
 
@@ -195,6 +212,15 @@ def _is_empty(texts: pa.Array, unfilled: set[str]) -> Flags:
 MOST_COLUMNS = 40  # numbers and dates that are compared with each other
 LEAST_COMPARED = 50  # with a value in both
 MOST_PARTS = 4  # of a sum
+OFTEN_WRONG = 0.05  # of pairs of rows of different people, at least: otherwise ranges alone make an order
+NEAR, SOME = 0.02, 0.005  # of the range of the middle of the numbers; and of the rows, that come so near to equality
+PAIRED_NAMES = tuple(
+    (re.compile(rf"(^|[_ .-]|\b)({first})", re.IGNORECASE), re.compile(rf"(^|[_ .-]|\b)({last})", re.IGNORECASE))
+    for first, last in (
+        ("start|begin|from|entry|admi|open|onset|birth|born", "end|stop|to|exit|disch|clos|death|died"),
+        ("min|low", "max|high|upp"), ("part|net|sub", "total|gross|sum"), ("eintritt|beginn|von", "austritt|ende|bis"),
+    )
+)  # fmt: skip
 OVERLAP = 0.2  # of the rows must have values that two columns share, or an order says nothing
 
 
@@ -292,11 +318,33 @@ def _orders(columns: Mapping[str, Floats], chosen: Mapping[str, Attribute]) -> l
         overlap = (first >= second.min()) & (first <= second.max())
         if overlap.mean() < OVERLAP or not _alike(chosen[one], chosen[other]):
             continue
-        if (first <= second).all() and (first < second).any():
+        if (first <= second).all() and _is_no_chance(first, second, named=_named_so(one, other)):
             found.append((one, other))
-        elif (second <= first).all() and (second < first).any():
+        elif (second <= first).all() and _is_no_chance(second, first, named=_named_so(other, one)):
             found.append((other, one))
-    return found
+    implied = {(a, d) for a, b in found for c, d in found if b == c}
+    return [pair for pair in found if pair not in implied]
+
+
+def _is_no_chance(small: Floats, large: Floats, *, named: bool) -> bool:
+    """Whether an order that holds in all rows is more than one column of small and one of large numbers.
+
+    Rows of strangers would break it often, and some rows come close to breaking it. What is called start and end needs
+    no more than to hold.
+    """
+    if not (small < large).any():
+        return False
+    if named:
+        return True
+    strangers = float(
+        (np.sort(small)[:, None][:: len(small) // 200 + 1] > large[None, :: len(large) // 200 + 1]).mean()
+    )
+    middle = float(np.subtract(*np.quantile(large, [0.9, 0.1])))
+    return strangers >= OFTEN_WRONG and float((large - small <= NEAR * middle).mean()) >= SOME
+
+
+def _named_so(small: str, large: str) -> bool:
+    return any(first.search(small) and last.search(large) for first, last in PAIRED_NAMES)
 
 
 def _alike(one: Attribute, other: Attribute) -> bool:

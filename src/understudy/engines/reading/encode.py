@@ -33,6 +33,7 @@ from understudy.engines.reading.values import (
     day_number,
     is_text,
     iso_day_number,
+    on_clock,
     parse_numbers,
     plain,
     readable_column,
@@ -222,6 +223,8 @@ class _ColumnEncoder:
     def encode(self, array: pa.Array, violations: Violations) -> tuple[Codes, NDArray[np.bool_] | None]:
         """Codes of one column, and which rows have none (None if all have)."""
         array = plain(array)
+        if self.attribute.clock:
+            array = on_clock(array, self.attribute.clock)
         check_type(array.type, self.attribute.name)
         if (whole := _whole_numbers(array)) is not None:
             numbers, low, high = whole

@@ -17,7 +17,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from understudy.core.file_format import DAY, ColumnFormat, FileFormat, Written
+from understudy.core.file_format import DAY, YEAR_FIRST, ColumnFormat, FileFormat, Written
 
 MOST_ROWS = 200_000  # rows looked at
 MOST_TEXTS = 20_000  # different texts kept of a column
@@ -142,8 +142,12 @@ def _filled(counter: Counter[str], told: FileFormat) -> Counter[str]:
 
 
 def _day_order(counter: Counter[str]) -> str | None:
-    """The order of days and months: 'either' if it is not clear, None if the texts are not such dates."""
+    """The order of days and months: 'either' if it is not clear, None if the texts are no dates."""
     parts = [(found, rows) for text, rows in counter.items() if (found := DAY.fullmatch(text))]
+    if parts_by_year := [(found, rows) for text, rows in counter.items() if (found := YEAR_FIRST.fullmatch(text))]:
+        real = all(1 <= int(one[2]) <= 12 and 1 <= int(one[3]) <= 31 for one, _ in parts_by_year)
+        if real and sum(rows for _, rows in parts_by_year) >= MOST * counter.total():
+            return "ymd"
     if not parts or sum(rows for _, rows in parts) < MOST * counter.total():
         return None
     first, second = max(int(found[1]) for found, _ in parts), max(int(found[2]) for found, _ in parts)

@@ -7,6 +7,7 @@ line is a missing value. Messages of the readers quote lines of the data, so the
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import gzip
@@ -388,6 +389,10 @@ def _readable(path: str, kind: str) -> Iterator[None]:
 def _not_utf8(path: str) -> InputError:
     """Which remedy is right depends on whether the rest of the file is UTF-8 already."""
     bad = good = 0
+    marks = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    with contextlib.suppress(OSError, EOFError), _open(path) as raw:
+        if raw.read(2) in marks:
+            return InputError(f'{path} is written in UTF-16; say so: --encoding utf-16 (encoding="utf-16" in Python).')
     with contextlib.suppress(OSError, EOFError), _open(path) as raw:
         for line in raw:
             try:

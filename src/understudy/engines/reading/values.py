@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -15,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from understudy.core.clock import CLOCKS, clock_number
+from understudy.core.file_format import ISO_DAY
 from understudy.core.schema import Attribute, Edge, level_text
 from understudy.core.table import Codes
 from understudy.errors import SchemaError
 
 EPOCH = datetime.date(1970, 1, 1)
-ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")  # Python also reads weeks such as 2026-W01-1
 
 
 def canonical_texts(values: pa.Array) -> pa.Array:
@@ -80,6 +80,21 @@ def plain(array: pa.Array) -> pa.Array:
     return array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array
 
 
+def on_clock(array: pa.Array, clock: str) -> pa.Array:
+    """Times and durations as numbers of minutes or seconds. Of texts, those that are no time stay as they are."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(array.indices, on_clock(plain(array.dictionary), clock))
+    if is_text(kind):
+        numbers = ((text, None if text is None else clock_number(text, clock)) for text in array.to_pylist())
+        return pa.array([text if number is None else str(number) for text, number in numbers], pa.large_string())
+    if pa.types.is_time(kind) or pa.types.is_duration(kind):
+        parts = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        whole = array.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64()).cast(pa.int64())
+        return pc.floor(pc.divide(whole.cast(pa.float64()), parts * CLOCKS[clock])).cast(pa.int64())
+    return array
+
+
 def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
@@ -115,13 +130,14 @@ def values_of(column: pa.ChunkedArray | pa.Array, codes: Codes, attribute: Attri
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     array = plain(pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array)
+    if attribute.clock:
+        array = on_clock(array, attribute.clock)
     with readable_column(attribute.name):
         if pa.types.is_dictionary(array.type):
             array = plain(array.dictionary_decode())
         array = pc.if_else(pa.array(np.asarray(codes) < attribute.bins), array, pa.scalar(None, array.type))
         if attribute.kind == "date":
-            days = pc.utf8_trim_whitespace(array) if is_text(array.type) else array
-            numbers = calendar_days(days).cast(pa.int32())
+            numbers = (days_of_texts(array) if is_text(array.type) else calendar_days(array)).cast(pa.int32())
         elif is_text(array.type):
             numbers = parse_numbers(array)
         else:  # a decimal through its text, which rounds once and correctly
@@ -151,12 +167,17 @@ def day_number(value: datetime.date) -> int:
 
 
 def iso_day_number(text: str | None) -> int | None:
-    if text is None or not ISO_DAY.fullmatch(text.strip()):
-        return None
+    """The day of a text such as 2026-11-17, or 2026-11-17T08:30 as it is written, whatever the time zone."""
+    found = None if text is None else ISO_DAY.fullmatch(text.strip())
     try:
-        return day_number(datetime.date.fromisoformat(text.strip()))
+        return None if found is None else day_number(datetime.date.fromisoformat(found[1]))
     except ValueError:
         return None
+
+
+def days_of_texts(texts: pa.Array) -> pa.Array:
+    """Texts of days, with or without a time of day, as days."""
+    return pc.utf8_slice_codeunits(pc.utf8_trim_whitespace(texts), 0, 10).cast(pa.date32())
 
 
 def _decimal_text(value: Decimal | None) -> str | None:

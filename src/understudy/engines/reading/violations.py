@@ -23,7 +23,7 @@ WRITTEN_MISSING = "if a CSV writes missing values as a text such as NA, say so (
 DECIMAL_COMMAS = "for a CSV with decimal commas say decimal_comma=True (--decimal ,)"
 ADVICE = {
     UNKNOWN: f'list the level, or say outside = "missing"; {WRITTEN_MISSING}',
-    OUTSIDE: 'widen the public edges, or say outside = "clip" or "missing"',
+    OUTSIDE: 'widen the public edges or bounds, or say outside = "clip" or "missing" (a weight is never missing)',
     MISSING: "say missing = true if a missing value is possible",
     NOT_NUMBER: (
         f"numbers are written 1234.5; {WRITTEN_MISSING}; a text that stands beside numbers is a special code, as in "
@@ -31,7 +31,10 @@ ADVICE = {
     ),
     DISAGREES: "correct the rule of the derived attribute, or leave the column out of the data",
     NO_WEIGHT: "every row needs a positive finite weight: leave out rows of people who did not take part",
-    NOT_DATE: "dates are written YYYY-MM-DD and in no other way; convert the others where they come from",
+    NOT_DATE: (
+        "dates are written with the year first, or in the one order that dates (dmy, mdy) under [file] says; convert "
+        "the others where they come from"
+    ),
 }
 
 

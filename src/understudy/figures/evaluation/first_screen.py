@@ -19,7 +19,7 @@ GROUPS = ("first", "second", "third")
 
 def thousand(place: int, row: Mapping[str, Any]) -> Drawing:
     """One sentence as a thousand people."""
-    canvas = Canvas(4.6, 2.5)
+    canvas = Canvas(4.6, 3.1)
     _dots(canvas.axes[0, 0], place, row)
     return canvas.finished(pa.Table.from_pylist([dict(row)]))
 
@@ -29,7 +29,7 @@ def thousand(place: int, row: Mapping[str, Any]) -> Drawing:
 def first_screen(frames: Frames) -> Drawing:
     """All sentences below each other."""
     rows = frames["first_screen"].to_pylist()
-    canvas = Canvas(4.8, 2.6 * len(rows), rows=len(rows))
+    canvas = Canvas(4.8, 3.2 * len(rows), rows=len(rows))
     for place, row in enumerate(rows):
         _dots(canvas.axes[place, 0], place, row)
         canvas.axes[place, 0].set_title(row["title"])
@@ -51,6 +51,6 @@ def _dots(axis: Any, place: int, row: Mapping[str, Any]) -> None:
     axis.set_aspect("equal")
     for count, meaning, colour in shown:
         if count:
-            axis.scatter([], [], s=16, color=colour, label=f"{count} {meaning}")
+            axis.scatter([], [], s=16, color=colour, label=f"{count:,} {meaning}")
     if any(count for count, _, _ in shown):
-        axis.legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(0.0, 0.0), ncols=2, handletextpad=0.1)
+        axis.legend(frameon=False, fontsize=12, loc="upper left", bbox_to_anchor=(0.0, 0.0), handletextpad=0.1)

@@ -4,12 +4,12 @@ The first child, the first other member and both partners stand in the row. A se
 the sibling's slot, and its other attributes from the distribution of the child's slot with that anchor. Further
 children are drawn in the same way, each given the first. Further others are drawn like the first, given everybody in
 the slots. So any two children of a family have the tables of child and sibling, and none is impossible: structural
-zeros are zeros of the model.
+zeros are zeros of the model. Where all members are alike, those beyond two come from latent types (``alike``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +19,68 @@ from understudy.core.linked_schema import COMPOSITION, LinkedSchema, Slot
 from understudy.core.mechanism import Stream
 from understudy.core.table import CodedTable
 from understudy.households.linked_table import LinkedTable, member_codes
+from understudy.households.shared.alike import IN_THE_ROW, Choice, are_independent, further_members
 from understudy.models.conditional_draws import draw_anew
 from understudy.models.model import Model
+from understudy.models.published_model import Fitted
 
+PLAIN = Choice()
 Columns = Mapping[str, NDArray[np.integer]]
 
 
 def families_of(
-    schema: LinkedSchema, model: Model, rows: CodedTable, stream: Stream, *purpose: str | int
+    schema: LinkedSchema, fitted: Fitted, rows: CodedTable, stream: Stream, *purpose: str | int,
+    choice: Choice = PLAIN,
+) -> LinkedTable:  # fmt: skip
+    """Whole households from rows of the wide schema. Members stand in the order of their roles.
+
+    In strata the households of each are made by its own model. ``choice`` is for members who are alike.
+    """
+    pieces, places = [], []
+    for model, some, here, where in parts_of(fitted, rows, *purpose):
+        pieces.append(_whole(schema, model, some, choice, stream, *where))
+        places.append(here)
+    return _together(schema, pieces, places) if fitted.strata else pieces[0]
+
+
+def parts_of(
+    fitted: Fitted, rows: CodedTable, *purpose: str | int
+) -> Iterator[tuple[Model, CodedTable, Integers, tuple[str | int, ...]]]:
+    """The models of all strata, with the rows in each, their places, and the purpose of draws there."""
+    if not fitted.strata:
+        yield fitted.parts[0].model, rows, np.arange(rows.rows), purpose
+        return
+    for number, part in enumerate(fitted.parts):
+        inside = [rows.columns[name] == code for name, code in zip(fitted.strata, part.codes, strict=True)]
+        here = np.flatnonzero(np.logical_and.reduce(inside))
+        if len(here):
+            some = CodedTable(schema=rows.schema, columns={name: codes[here] for name, codes in rows.columns.items()})
+            yield part.model, some, here, (*purpose, "stratum", number)
+
+
+def _together(schema: LinkedSchema, pieces: Sequence[LinkedTable], places: Sequence[Integers]) -> LinkedTable:
+    """The households of all strata in the order of their rows."""
+    back = np.argsort(np.concatenate(places), kind="stable")
+    owner = np.concatenate([place[one.owner] for one, place in zip(pieces, places, strict=True)])
+    order = np.argsort(owner, kind="stable")
+
+    def joined(table: str, take: Integers) -> CodedTable:
+        tables = [getattr(one, table) for one in pieces]
+        columns = {name: np.concatenate([one.columns[name] for one in tables])[take] for name in tables[0].columns}
+        return CodedTable(schema=tables[0].schema, columns=columns)
+
+    return LinkedTable(
+        schema=schema,
+        households=joined("households", back),
+        members=joined("members", order),
+        owner=owner[order],
+        role=np.concatenate([one.role for one in pieces])[order],
+    )
+
+
+def _whole(
+    schema: LinkedSchema, model: Model, rows: CodedTable, choice: Choice, stream: Stream, *purpose: str | int
 ) -> LinkedTable:
-    """Whole households from rows of the wide schema. Members stand in the order of their roles."""
     columns = {name: np.asarray(codes) for name, codes in rows.columns.items()}
     counts = np.array(schema.kinds)[columns[COMPOSITION].astype(np.int64)]
     owners: list[Integers] = []
@@ -36,11 +88,13 @@ def families_of(
     found: list[Mapping[str, Integers]] = []
     firsts = {slot.role: slot for slot in schema.slots if not slot.second}
     seconds = {slot.role: slot for slot in schema.slots if slot.second}
+    independent = are_independent(schema)
     for place, role in enumerate(schema.role_names):
         if role not in firsts:
             continue
         slot, second = firsts[role], seconds.get(role)
-        for number in range(int(counts[:, place].max(initial=0))):
+        most = int(counts[:, place].max(initial=0))
+        for number in range(min(most, IN_THE_ROW) if independent else most):
             here = np.flatnonzero(counts[:, place] > number)
             given: Columns = {name: codes[here] for name, codes in columns.items()}
             if number:
@@ -51,6 +105,11 @@ def families_of(
             found.append(
                 {name: member_codes(schema, name, given[slot.column(name)], always) for name in schema.members.names}
             )
+    if independent and not choice.row_only:
+        further = further_members(schema, model, columns, choice, stream, *purpose, "further")
+        owners.append(further.owner)
+        roles.append(np.zeros(len(further.owner), dtype=np.int64))
+        found.append(further.codes)
     owner, role_of = np.concatenate(owners), np.concatenate(roles)
     # Children were drawn one after the other; in a random order none of them is the first.
     order = np.lexsort((stream.words(len(owner), *purpose, "order"), role_of, owner))

@@ -28,8 +28,8 @@ class FamilySynthesis:
     """The synthetic households of each copy."""
     measurements: tuple[Measurement, ...]
     """The noisy counts behind them, over the wide schema."""
-    fitted: Fitted
-    """The model behind all copies."""
+    fitted: Fitted | None
+    """The model behind all copies; none where each copy has its own."""
     rows_drawn: str
     """How rows were drawn, in words."""
     copies_share_measurements: bool = True
@@ -80,28 +80,36 @@ def base_method(plan: Plan | None) -> str:
 def unit_of(schema: LinkedSchema, unit: Unit | str) -> Unit:
     """The unit of linked tables: ``household``, ``person``, ``replace``, ``add_remove``, or a ``Unit``.
 
-    ``person``: one member's values change, and the household stays. Its own attributes and its size are then known, and
-    everything else about one household is protected, so every one of its members.
+    ``person``: one member's values change, and the household stays. Its own attributes and its size are then known.
     """
+    known = (*schema.households.names, SIZE)
     if isinstance(unit, str) and unit in (HOUSEHOLD, PERSON):
-        fixed = (*schema.households.names, SIZE) if unit == PERSON else ()
-        return Unit(kind="replace", unit_id=schema.household_id, fixed=fixed)
+        if unit == PERSON:
+            return Unit(kind="replace", unit_id=schema.person_id, fixed=known)
+        return Unit(kind="replace", unit_id=schema.household_id)
     if isinstance(unit, str):
         if unit not in UNIT_KINDS:
             raise unknown_name("unit", unit, (*UNIT_KINDS, HOUSEHOLD, PERSON))
         kind = Unit(kind=unit)  # type: ignore[arg-type]  # which refuses what it does not know
         return Unit(kind=kind.kind, unit_id=schema.household_id)
+    if is_person(schema, unit) and unit.rows_per_unit == 1 and set(unit.fixed) == set(known):
+        return unit
     if unit.rows_per_unit != 1 or unit.unit_id not in (None, schema.household_id):
         raise InputError(
-            f"the unit of linked tables is one household, identified by {schema.household_id}: leave rows_per_unit and "
-            "unit_id out."
+            f"the unit of linked tables is one household, identified by {schema.household_id}, or a person (unit = "
+            '"person"): leave rows_per_unit and unit_id out.'
         )
     for name in unit.fixed:
-        if name not in (*schema.households.names, SIZE):
+        if name not in known:
             raise InputError(
                 f"fixed ({name}) must be an attribute of households, or {SIZE}: what members are is protected."
             )
     return Unit(kind=unit.kind, unit_id=schema.household_id, fixed=unit.fixed)
+
+
+def is_person(schema: LinkedSchema, unit: Unit) -> bool:
+    """Whether one member is protected, and not a household with all of them."""
+    return unit.unit_id == schema.person_id
 
 
 def check_fixed_size(schema: LinkedSchema, unit: Unit) -> None:

@@ -11,6 +11,7 @@ answered to anybody: a resumed run removes it and draws again, with a new key, a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers, Progress
 from understudy.core.counts import COVERS
-from understudy.core.flows import FlowSource
+from understudy.core.flows import FlowSource, Partition
 from understudy.core.measurement import CLASSES, Measurement
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.core.places import DESTINATION, PAIR, Places
@@ -42,31 +43,37 @@ class FlowTable:
     """A public classification of jobs into disjoint cells, by the codes of their origins and destinations.
 
     ``by_destination``: the class depends on the destination alone, so that a fixed destination makes the counts public.
-    ``segments``: columns of the data of which every job is in exactly one; the cell is the class and the segment, so
-    that a job is still in one cell. A segment is never fixed.
+    ``segments``: partitions of the jobs; the cell is the class and the segment of each of them, so that a job is still
+    in one cell. Such a table is measured with noise also where the destination is fixed.
     """
 
     label: str
     cells: int
     classify: Callable[[NDArray[np.int32], NDArray[np.int32]], Integers]
     by_destination: bool = False
-    segments: tuple[str, ...] = ()
+    segments: tuple[Partition, ...] = ()
 
     def __post_init__(self) -> None:
         if self.by_destination and self.segments:
             raise InternalError("a table by destination and segment is not public where destinations are.")
 
+    @property
+    def combinations(self) -> int:
+        """How many combinations of segments there are; the last partition runs fastest."""
+        return math.prod(len(one.columns) for one in self.segments)
+
 
 @runtime_checkable
 class SegmentedSource(Protocol):
-    """Commutes whose rows have columns of segments. Only the gate may ask."""
+    """Commutes whose rows say in which segments their jobs are. Only the gate may ask."""
 
-    def check_segments(self, columns: tuple[str, ...]) -> None:
-        """Refuses rows whose segments are negative or do not add up to their jobs."""
+    def check_segments(self, partitions: tuple[Partition, ...]) -> None:
+        """Refuses rows whose jobs are not each in exactly one segment of every partition, and combinations of several
+        partitions where these are not known."""
         ...
 
     def count_segments(self, table: FlowTable) -> Integers:
-        """Jobs by class and segment: cell = class times the number of segments, plus the segment."""
+        """Jobs by class and segments: cell = class times the number of combinations, plus the combination."""
         ...
 
 
@@ -156,8 +163,15 @@ class FlowGate(ChargingGate):
         self._places = places
         self._progress = progress
         self._sizes: Integers | None = None
+        self._segments: dict[str, Integers] = {}  # public ones, by the name of their partition
+        self._unseen: set[str] = set()  # those of a journal that the data given again were not compared with
         for entry in journal.entries() if journal else ():
-            if entry.kind == "public":
+            if entry.kind == "public" and "partition" in entry.payload:
+                counts = np.zeros(len(places) * int(entry.payload["columns"]), dtype=np.int64)
+                counts[unpack_array(entry.payload["cells"])] = unpack_array(entry.payload["jobs"])
+                self._segments[str(entry.payload["partition"])] = counts
+                self._unseen.add(str(entry.payload["partition"]))
+            elif entry.kind == "public":
                 self._sizes = np.zeros(len(places), dtype=np.int64)
                 self._sizes[unpack_array(entry.payload["places"])] = unpack_array(entry.payload["sizes"])
 
@@ -199,15 +213,50 @@ class FlowGate(ChargingGate):
         )
         return _measured(table, values, noise)
 
-    def check_segments(self, partitions: Sequence[tuple[str, ...]]) -> None:
-        """Refuses, before the charge, segments that do not partition the jobs of every row."""
+    def check_segments(self, groups: Sequence[tuple[Partition, ...]]) -> None:
+        """Refuses, before the charge, segments that do not partition the jobs of every row; ``groups``: partitions
+        whose combinations must be known."""
         self._worker()
-        for columns in partitions:
-            self._segmented().check_segments(columns)
+        for partitions in groups:
+            self._segmented().check_segments(partitions)
+
+    def segment_sizes(self, partition: Partition) -> Integers:
+        """n(d, s): the jobs at each destination in each segment (cell = destination times segments, plus segment),
+        public only where the unit fixes both the destination and the partition."""
+        if not {DESTINATION, partition.name} <= set(self.unit.fixed):
+            raise DisclosureError(
+                f"the jobs of a destination by {partition.name} are public only if the unit fixes the destination and "
+                f"{partition.name}."
+            )
+        if partition.name in self._unseen and self._source is not None:
+            self._unseen.discard(partition.name)
+            if not np.array_equal(self._count_segment_sizes(partition), self._segments[partition.name]):
+                raise InputError(OTHER_DATA)
+        if partition.name not in self._segments:
+            counts = self._count_segment_sizes(partition)
+            self._segments[partition.name] = counts
+            filled = np.flatnonzero(counts)
+            self._write(
+                "public",
+                {
+                    "partition": partition.name, "columns": len(partition.columns), "cells": pack_array(filled),
+                    "jobs": pack_array(counts[filled]),
+                },
+            )  # fmt: skip
+        return self._segments[partition.name].reshape(len(self._places), -1)
+
+    def _count_segment_sizes(self, partition: Partition) -> Integers:
+        def by_destination(origins: NDArray[np.int32], destinations: NDArray[np.int32]) -> Integers:  # noqa: ARG001
+            return destinations.astype(np.int64)
+
+        self._worker()
+        cells = len(self._places) * len(partition.columns)
+        table = FlowTable(label=partition.name, cells=cells, classify=by_destination, segments=(partition,))
+        return self._segmented().count_segments(table)
 
     def _segmented(self) -> SegmentedSource:
         if not isinstance(self._source, SegmentedSource):
-            raise UnsupportedError("segments are counted from files on this machine; leave out engine spark.")
+            raise UnsupportedError("this source does not count segments; give files or a Spark table, or none.")
         return self._source
 
     def _noisy(self, table: FlowTable, noise: Mechanism) -> Integers:

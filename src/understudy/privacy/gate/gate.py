@@ -23,13 +23,13 @@ from understudy.core.schema import Schema
 from understudy.core.walsh import CONTRASTS, contrasts
 from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError
 from understudy.privacy.gate.charge_first import OTHER_DATA
-from understudy.privacy.gate.discovering import DiscoveringGate
+from understudy.privacy.gate.cluster_counts import ClusterGate
 from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
 from understudy.privacy.gate.table_draws import DrawingSource, TableMechanism, draw_strata, strata_domains
 from understudy.privacy.mechanisms.dirichlet_draw import require_definition_6, row_unit
 from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.mechanisms.reviewed import NOISE_ON_TABLES, TABLE_DRAWS, require_reviewed
-from understudy.privacy.promise.event import Event, GumbelMax, NoisyMax, Strata
+from understudy.privacy.promise.event import Event, GumbelMax, NoisyMax, Sensitivity, Strata
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.promise.sensitivity import comparison_sensitivity, margin_sensitivity, selection_sensitivity
 
@@ -66,7 +66,7 @@ class Candidate:
     offset: int = 0
 
 
-class Gate(DiscoveringGate):
+class Gate(ClusterGate):
     """The only way to the data: it charges, counts, adds noise and journals, in that order.
 
     Parameters
@@ -133,6 +133,7 @@ class Gate(DiscoveringGate):
         if self._plan.finding:
             self._rereadable()
         self.require_discoverable()
+        self.require_clusters()
         if self.unit.public_total:
             expected, records = self._plan.records, self.records
             if expected is not None and expected != records:
@@ -141,7 +142,7 @@ class Gate(DiscoveringGate):
                     "depend on it. Make the plan again, with the right number or without."
                 )
         announced = list(dict.fromkeys(step.margin for step in self._plan.steps if step.action == "measure"))
-        if self._plan.adaptive or self._plan.finding or sum(map(self._schema.cells, announced)) > CELLS_AT_ONCE:
+        if self._plan.adaptive or self._plan.finding or self._many_cells(announced):
             announced = [(name,) for name in self._schema.names]
         self.count_ahead(announced)
         if self._plan.adaptive or self._plan.finding:
@@ -153,6 +154,9 @@ class Gate(DiscoveringGate):
                 self._filled_cells(margin)
             if self.unit.fixed:
                 self.public(self._schema.margin(self.unit.fixed))
+
+    def _many_cells(self, margins: Sequence[tuple[str, ...]]) -> bool:
+        return sum(self._schema_of(margin).cells(margin) for margin in margins) > CELLS_AT_ONCE
 
     def count_ahead(self, margins: Iterable[tuple[str, ...]]) -> None:
         """Count many margins in one scan, to be measured or chosen among later. Nothing leaves the gate.
@@ -174,10 +178,10 @@ class Gate(DiscoveringGate):
         part: list[tuple[str, ...]] = []
         cells = 0
         for margin in margins:
-            cells += self._schema.cells(margin)
+            cells += self._schema_of(margin).cells(margin)
             if part and cells > CELLS_AT_ONCE:
                 yield part
-                part, cells = [], self._schema.cells(margin)
+                part, cells = [], self._schema_of(margin).cells(margin)
             part.append(margin)
         if part:
             yield part
@@ -288,8 +292,15 @@ class Gate(DiscoveringGate):
             if len(query.groups) != self._sizes[name] or set(query.groups) != set(range(max(query.groups) + 1)):
                 raise InternalError(f"'{name}' has {self._sizes[name]} codes; these are not groups of them.")
         cells = "all" if query.groups is not None else query.cells
-        sensitivity = margin_sensitivity(self._schema, query.margin, self.unit, cells)
-        return self._noise_event(query.label, query.mechanism, sensitivity)
+        return self._noise_event(query.label, query.mechanism, self._sensitivity(query.margin, cells))
+
+    def _sensitivity(self, margin: tuple[str, ...], cells: str) -> Sensitivity:
+        """How far one unit can move a table: derived here, from the query and the unit."""
+        return margin_sensitivity(self._schema, margin, self.unit, cells)
+
+    def _schema_of(self, margin: tuple[str, ...]) -> Schema:  # noqa: ARG002 - linked tables have two
+        """The schema that a table is counted by."""
+        return self._schema
 
     def _measure_one(self, query: Query, *, more: bool) -> Measurement:
         remembered = self._remembered("measurement", query.label)
@@ -300,7 +311,7 @@ class Gate(DiscoveringGate):
                 margin=query.margin, values=unpack_array(remembered["values"]), mechanism=query.mechanism,
                 cells=query.cells, label=query.label,
             )  # fmt: skip
-        allowed = self._schema.allowed(query.margin) if query.margin else np.ones((), dtype=bool)
+        allowed = self._schema_of(query.margin).allowed(query.margin) if query.margin else np.ones((), dtype=bool)
         allowed = self._merged(allowed.astype(np.int64), query.margin) > 0
         true = self._counts(query.margin)
         if query.groups is not None:

@@ -6,11 +6,12 @@ import math
 
 from understudy.errors import InternalError
 from understudy.privacy.gate.gate import Query
+from understudy.privacy.mechanisms.bounded_noise import ExponentialNoise, TrimmedNoise
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Exact, Geometric
 from understudy.privacy.promise.event import GaussianNoise, GeometricNoise, NoNoise, Sensitivity
 from understudy.privacy.promise.plan import Step
 
-Noise = Geometric | DiscreteGaussian
+Noise = Geometric | DiscreteGaussian | TrimmedNoise | ExponentialNoise
 
 
 def measure_step(*, label: str, margin: tuple[str, ...], noise: Noise, sensitivity: Sensitivity, cells: int) -> Step:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from understudy.errors import InputError, MissingExtraError
+from understudy.errors import InputError, MissingExtraError, UnavailableError
 from understudy.privacy.ledger.store import VERSION, Contents, Head, Row, Writing, next_row
 
 ENTRIES, JOURNALS = "ledger_entries", "ledger_journals"
@@ -120,13 +120,16 @@ class LedgerTables:
                 connection.read_only = not self.writable
                 yield connection  # leaving the block commits; an error rolls back
         except psycopg.errors.LockNotAvailable:
-            raise InputError(
+            raise UnavailableError(
                 f"the ledger in PostgreSQL is in use by another process for over {BUSY_SECONDS} s; try again later."
             ) from None
         except psycopg.Error as problem:
             # The address, and with it a password, is in some messages of the driver; the server's own have none.
             said = problem.diag.message_primary or "it cannot be reached"
-            raise InputError(f"the ledger in PostgreSQL cannot be used ({said}).") from None
+            away = isinstance(problem, psycopg.OperationalError)
+            raise (UnavailableError if away else InputError)(
+                f"the ledger in PostgreSQL cannot be used ({said})."
+            ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,21 +15,21 @@ def expected_shares(  # noqa: PLR0917  (numba passes arguments by position)
     noisy: NDArray[Any],
     starts: NDArray[Any],
     which: NDArray[Any],
-    sectors: int,
+    kind_of: NDArray[Any],
     least: int,
     likely: NDArray[Any],
     expected: NDArray[Any],
     shares: NDArray[Any],
 ) -> None:
-    """Expected counts, averaged over concentrations by how likely all noisy counts of the destination are. Each ring
-    has its own table, and ``sectors`` cells."""
+    """Expected counts, averaged over concentrations by how likely all noisy counts of the destination are. Each kind of
+    cell has its own table; ``kind_of`` says which a cell has."""
     kinds, last = likely.shape[1], likely.shape[2] - 1
     for d in which:
         begin, end = starts[d], starts[d + 1]
         together = np.zeros(kinds)
         for kind in range(kinds):
             for cell in range(begin, end):
-                together[kind] += likely[(cell - begin) // sectors, kind, min(max(noisy[cell] - least, 0), last)]
+                together[kind] += likely[kind_of[cell - begin], kind, min(max(noisy[cell] - least, 0), last)]
         together = np.exp(together - together.max())
         together /= together.sum()
         total = 0.0
@@ -37,7 +37,7 @@ def expected_shares(  # noqa: PLR0917  (numba passes arguments by position)
             at = min(max(noisy[cell] - least, 0), last)
             value = 1e-12
             for kind in range(kinds):
-                value += together[kind] * expected[(cell - begin) // sectors, kind, at]
+                value += together[kind] * expected[kind_of[cell - begin], kind, at]
             shares[cell] = value
             total += value
         for cell in range(begin, end):

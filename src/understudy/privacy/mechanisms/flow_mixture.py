@@ -7,7 +7,7 @@ docs/theory/commute.md, Theorem 7.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -17,7 +17,14 @@ from understudy.core.arrays import Integers
 from understudy.core.exact_numbers import from_text, show_up, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import BudgetError, InputError
-from understudy.privacy.mechanisms.cell_estimates import estimate, nearest, rows_of
+from understudy.privacy.mechanisms.cell_estimates import (
+    Beside,
+    OutsideShares,
+    answered,
+    estimate,
+    nearest,
+    rows_of,
+)
 from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import Block, run_until_done, substream_key
 from understudy.privacy.mechanisms.preconditions import epsilon_of, theorem_4_1_holds
@@ -32,10 +39,11 @@ CELLS_AT_ONCE = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizedLaws:
-    """For each step of sizes the law of its destinations and the number of their cells, by the least size of the
-    step."""
+    """For each step of sizes the law of its destinations and the number of their ring cells, by the least size of the
+    step; and how many cells beside the rings are for homes outside, if there are such homes."""
 
     entries: Mapping[int, tuple[int, int]]
+    outside: Mapping[int, int] = field(default_factory=dict)
 
     def of(self, sizes: Integers) -> tuple[Integers, Integers]:
         """The law and the cells of destinations by their sizes."""
@@ -46,13 +54,21 @@ class SizedLaws:
         at = np.maximum(np.searchsorted(keys, sizes, side="right") - 1, 0)
         return table[at, 0], table[at, 1]
 
+    def outside_of(self, sizes: Integers) -> Integers:
+        """The cells outside of destinations by their sizes."""
+        if not self.outside:
+            return np.zeros_like(sizes)
+        keys = sorted(self.outside)
+        at = np.maximum(np.searchsorted(keys, sizes, side="right") - 1, 0)
+        return np.array([self.outside[key] for key in keys], dtype=np.int64)[at]
+
     def to_json(self) -> dict[str, Any]:
         listed = sorted(self.entries.items())
         return {
             "sizes_from": [size for size, _ in listed],
             "laws": [LAWS[law] for _, (law, _) in listed],
             "cells": [cells for _, (_, cells) in listed],
-        }
+        } | ({"cells_outside": [self.outside[size] for size, _ in listed]} if self.outside else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SizedLaws:
@@ -62,7 +78,10 @@ class SizedLaws:
             if law not in LAWS or int(cells) < 1 or int(size) in entries:
                 raise InputError("a law that is stated is not one that can be drawn with.")
             entries[int(size)] = (LAWS.index(law), int(cells))
-        return cls(entries=entries)
+        beyond = [int(number) for number in data.get("cells_outside", ())]
+        if beyond and (len(beyond) != len(entries) or min(beyond) < 1):
+            raise InputError("a law that is stated is not one that can be drawn with.")
+        return cls(entries=entries, outside=dict(zip(entries, beyond, strict=True)) if beyond else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +99,7 @@ class MixedCells:
     claim: Event
     alike: bool = True
     graded: bool = True
+    outside: OutsideShares | None = None  # where homes outside have cells of their own and a model knows their shares
     name: ClassVar[str] = "commute_mixture"
     covers: ClassVar[str] = "whole_domain"
 
@@ -106,9 +126,21 @@ class MixedCells:
         return self.claim
 
     def handed(self, rows: Integers) -> Integers:
-        """Answers are as many as jobs. Shares of noisy cells are told finer where there are few jobs."""
+        """Answers are as many as jobs. Shares of noisy cells are told finer where there are few jobs, and so are those
+        that answers and a model say together."""
         finer = rows * -(-FINEST // np.maximum(rows, 1))
-        return np.where(self.laws.of(rows)[0] == ANSWERS, rows, finer)
+        return finer if self._guessed else np.where(self.laws.of(rows)[0] == ANSWERS, rows, finer)
+
+    @property
+    def _guessed(self) -> bool:
+        """Whether answers are turned into shares of cells that are not alike."""
+        return self.alike and self.outside is not None
+
+    def _beside(self, block: Block) -> Beside | None:
+        if self.outside is None:
+            return None
+        level = self.outside.level_of[block.destinations].astype(np.int64)
+        return Beside(shares=self.outside, cells=self.laws.outside_of(block.rows), level=level)
 
     def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:
         handed = self.handed(block.rows)
@@ -142,7 +174,11 @@ class MixedCells:
             )  # fmt: skip
 
         run_until_done(block, substream_key(stream, *purpose, "answers"), states, block.rows + 2, run)
-        return drawn
+        beside = self._beside(block)
+        if not self._guessed or beside is None:
+            return drawn
+        starts = np.concatenate(([0], np.cumsum(domains)))
+        return rows_of(answered(drawn, starts, block.rows, self.prior, beside), starts, self.handed(block.rows))
 
     def _noisy_rows(
         self, block: Block, domains: Integers, stream: Stream, *purpose: str | int, balanced: bool
@@ -150,7 +186,10 @@ class MixedCells:
         starts = np.concatenate(([0], np.cumsum(domains)))
         noisy = self._noisy(block, domains, stream, *purpose, balanced=balanced)
         if self.alike:
-            shares = estimate(noisy, starts, block.rows, self.scale, balanced=balanced, graded=self.graded)
+            shares = estimate(
+                noisy, starts, block.rows, self.scale, balanced=balanced, graded=self.graded,
+                beside=self._beside(block),
+            )  # fmt: skip
         else:
             shares = nearest(noisy, starts, block.rows)
         return rows_of(shares, starts, self.handed(block.rows))

@@ -66,7 +66,7 @@ class IntegerNoise(ABC):
         Integers
             The noisy counts, in the same shape.
         """
-        exact = _counts(values)
+        exact = checked_counts(values)
         return exact + self._draw(stream, exact.size).reshape(exact.shape)
 
     def log_pmf(self, out: Integers, values: Integers) -> NDArray[np.float64]:
@@ -84,7 +84,7 @@ class IntegerNoise(ABC):
         NDArray[np.float64]
             One log probability for each pair of output and input.
         """
-        return self._log_law(np.abs(_counts(out) - _counts(values)).astype(np.float64))
+        return self._log_law(np.abs(checked_counts(out) - checked_counts(values)).astype(np.float64))
 
     def to_json(self) -> dict[str, str]:
         """The mechanism as plain values, for manifests and measurements.
@@ -255,10 +255,10 @@ class Exact:
         return NoNoise()
 
     def run(self, values: Integers, stream: Stream) -> Integers:  # noqa: ARG002 - nothing is drawn
-        return _counts(values)
+        return checked_counts(values)
 
     def log_pmf(self, out: Integers, values: Integers) -> NDArray[np.float64]:
-        return np.where(_counts(out) == _counts(values), 0.0, -np.inf)
+        return np.where(checked_counts(out) == checked_counts(values), 0.0, -np.inf)
 
     def to_json(self) -> dict[str, str]:
         return {"mechanism": self.name}
@@ -281,6 +281,10 @@ def mechanism_from_json(data: Mapping[str, str]) -> Mechanism:
         from understudy.privacy.mechanisms.stability_threshold import read_threshold  # so does this one
 
         return read_threshold(data)
+    if name in ("trimmed_gaussian", "exponential_counts"):
+        from understudy.privacy.mechanisms.bounded_noise import read_bounded  # and these
+
+        return read_bounded(data)
     if name not in MECHANISMS:
         raise unknown_name("mechanism", name, MECHANISMS)
     if set(data) != {"mechanism", "scale"}:
@@ -298,7 +302,8 @@ def _positive(sensitivity: int) -> Fraction:
     return Fraction(sensitivity)
 
 
-def _counts(values: Integers) -> Integers:
+def checked_counts(values: Integers) -> Integers:
+    """Whole numbers that noise can be added to without leaving 64 bits."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         raise InputError("integer noise works on whole numbers.")

@@ -9,6 +9,7 @@ process can read the data without any gate (docs/threat-model.md).
 from __future__ import annotations
 
 from understudy.errors import DisclosureError
+from understudy.privacy.mechanisms.bounded_noise import ExponentialNoise, TrimmedNoise
 from understudy.privacy.mechanisms.cart_draw import CartDraw
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw
 from understudy.privacy.mechanisms.flow_draws import CellUrn, ShrunkUrn
@@ -23,7 +24,14 @@ from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.mechanisms.stability_threshold import StabilityThreshold
 from understudy.privacy.mechanisms.uniques_removed import UniquesRemoved
 
-NOISE_ON_TABLES: tuple[type, ...] = (Geometric, DiscreteGaussian, SparseGeometric, Exact)
+NOISE_ON_TABLES: tuple[type, ...] = (
+    Geometric,
+    DiscreteGaussian,
+    SparseGeometric,
+    TrimmedNoise,
+    ExponentialNoise,
+    Exact,
+)
 CODES_FOUND: tuple[type, ...] = (StabilityThreshold,)
 TABLE_DRAWS: tuple[type, ...] = (
     DirichletDraw,

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from understudy.core.arrays import Floats, Integers
 
 RINGS_ONLY = 8  # up to so many cells only distances are distinguished, and no directions
-DIVISION = 2  # version of the division into rings and sectors; the first is in ``cells_of_first_division``
+DIVISION = 3  # version of the division: the first is in ``cells_of_first_division``, the third has cells outside
+WITH_CELLS_OUTSIDE = 3
 GRADE = 4 / 3  # many rings hold less of the model the farther out they are; see ``ring_bounds``
 
 

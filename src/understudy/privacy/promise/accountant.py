@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from understudy.core.exact_numbers import show_up
+from understudy.core.exact_numbers import float_up, show_up
 from understudy.errors import BudgetError, InputError, UnsupportedError
+from understudy.privacy.exact.bounded_losses import exponential_step, outside_delta
 from understudy.privacy.exact.gaussian_profile import Bound, gaussian_epsilon, mu_squared, mu_squared_of_range
 from understudy.privacy.exact.stability_delta import stability_delta
 from understudy.privacy.promise.conversion import cdp_delta, cdp_epsilon, cdp_rho
@@ -22,6 +23,7 @@ from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, No
 from understudy.privacy.promise.event import (
     ApproxLoss,
     Event,
+    ExponentialCounts,
     GaussianNoise,
     GeometricNoise,
     GumbelMax,
@@ -30,6 +32,7 @@ from understudy.privacy.promise.event import (
     PureLoss,
     Strata,
     ThresholdedNoise,
+    TrimmedGaussianNoise,
     promises_definition_6,
 )
 
@@ -142,6 +145,26 @@ def _thresholded(event: ThresholdedNoise) -> Loss:
     return replace(_gaussian(GaussianNoise(l2_squared=event.l2_squared, scale=event.scale)), approx_delta=delta)
 
 
+def _trimmed(event: TrimmedGaussianNoise) -> Loss:
+    """Delta-approximate zCDP (Bun and Steinke 2016, Section 8): Theorem 1 of docs/theory/bounded-noise.md.
+
+    No bound on mu^2 is claimed: that of discrete Gaussian noise is not proved for noise within a bound.
+    """
+    moved, scale = _at_least_zero(event.l2_squared, "l2_squared"), _positive(event.scale, "scale")
+    whole = [_positive(getattr(event, name), name) for name in ("l1", "linf", "bound")]
+    if any(number.denominator != 1 for number in whole):
+        raise InputError("l1, linf and bound of an event must be whole numbers.")
+    l1, linf, bound = (int(number) for number in whole)
+    delta = outside_delta(scale, bound, l1, linf)
+    return Loss(epsilon=None, rho=moved / (2 * scale**2), mu_squared=None, approx_delta=delta)
+
+
+def _exponential_counts(event: ExponentialCounts) -> Loss:
+    """Every step of one costs r + ln(1 + q - q^2): docs/theory/bounded-noise.md."""
+    rate = float_up(1 / _positive(event.scale, "scale"))
+    return _pure(_at_least_zero(event.l1, "l1") * exponential_step(rate))
+
+
 def _noisy_max(event: NoisyMax) -> Loss:
     """McKenna and Sheldon, arXiv:2010.12603: 2 sensitivity/scale for scores that may move both ways.
 
@@ -177,6 +200,8 @@ RULES: dict[type[Event], Callable[[Any], Loss]] = {
     GeometricNoise: _geometric,
     GaussianNoise: _gaussian,
     ThresholdedNoise: _thresholded,
+    TrimmedGaussianNoise: _trimmed,
+    ExponentialCounts: _exponential_counts,
     NoisyMax: _noisy_max,
     GumbelMax: _gumbel_max,
     PureLoss: _proved_pure,

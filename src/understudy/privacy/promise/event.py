@@ -80,6 +80,32 @@ class ThresholdedNoise(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrimmedGaussianNoise(Event):
+    """Discrete Gaussian noise of a scale that stays within a bound, on each cell of a query.
+
+    Noise that a neighbour's cannot imitate, at the ends, is a delta, which the accountant computes.
+    """
+
+    l1: Fraction
+    l2_squared: Fraction
+    linf: Fraction
+    scale: Fraction
+    bound: Fraction
+    kind: ClassVar[str] = "trimmed_gaussian"
+    numbers: ClassVar[tuple[str, ...]] = ("l1", "l2_squared", "linf", "scale", "bound")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExponentialCounts(Event):
+    """The exponential mechanism on each count of a query with the given L1 sensitivity: results are not negative."""
+
+    l1: Fraction
+    scale: Fraction
+    kind: ClassVar[str] = "exponential_counts"
+    numbers: ClassVar[tuple[str, ...]] = ("l1", "scale")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyMax(Event):
     """One choice by exponential-noise maximum (permute and flip), scores of the given sensitivity, non-monotonic."""
 
@@ -159,6 +185,8 @@ EVENTS: dict[str, type[Event]] = {
         GeometricNoise,
         GaussianNoise,
         ThresholdedNoise,
+        TrimmedGaussianNoise,
+        ExponentialCounts,
         NoisyMax,
         GumbelMax,
         PureLoss,

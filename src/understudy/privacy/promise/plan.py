@@ -100,6 +100,8 @@ class Plan:
     """How many of the steps, the first ones, find bins that the schema leaves open."""
     left: Definition | None = None
     """What is left of the budget for the method, where something is found first."""
+    record: str = "row"
+    """What a record of the data is called, where the plan is put in words."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "criteria", checked_criteria(self.criteria))
@@ -140,6 +142,7 @@ class Plan:
             **({} if self.read_by == "concentrated" else {"read_by": self.read_by}),
             **({"criteria": dict(self.criteria)} if self.criteria else {}),
             **({} if self.left is None else {"finding": self.finding, "left": self.left.to_json()}),
+            **({} if self.record == "row" else {"record": self.record}),
         }
 
     @property
@@ -159,7 +162,7 @@ class Plan:
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         return (
             f"<div><b>Plan</b> for {escape(self.method)}: {escape(str(self.budget))}. "
-            f"{escape(self.budget.protects(self.unit))}"
+            f"{escape(self.budget.protects(self.unit, self.record))}"
             "<table><tr><th>step</th><th>action</th><th>attributes</th><th>cells</th><th>noise sd</th></tr>"
             f"{rows}</table>{more}<ul>{notes}</ul><code>{self.hash}</code></div>"
         )
@@ -223,6 +226,7 @@ def plan_from_json(data: Mapping[str, Any]) -> Plan:
             criteria=data.get("criteria", {}),
             finding=data.get("finding", 0),
             left=definition_from_json(data["left"]) if "left" in data else None,
+            record=str(data.get("record", "row")),
             steps=tuple(
                 Step(
                     label=step["label"],

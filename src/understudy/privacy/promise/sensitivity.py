@@ -6,11 +6,15 @@ See docs/theory/sensitivity.md for the proofs; tests enumerate all neighbours of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
+from understudy.core.linked_schema import SIZE, LinkedSchema
+from understudy.core.measurement import NEIGHBOURS
 from understudy.core.schema import Schema
+from understudy.core.survey_design import Design
 from understudy.core.walsh import CONTRASTS, masks_of, most_signs_that_differ
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.promise.definition import Unit
@@ -65,6 +69,34 @@ def margin_sensitivity(schema: Schema, margin: Sequence[str], unit: Unit, cells:
     return Sensitivity(l1=moved, l2_squared=moved**2, linf=moved)
 
 
+def members_per_unit(schema: LinkedSchema, unit: Unit) -> int:
+    """How many rows of the table of members one unit can move.
+
+    A household moves all of its members, at most ``at_most``. A person moves its own row: the household's attributes
+    and its size stay, so they are fixed. This holds only where nobody is left out of a large household, because who
+    stays can depend on what one member says. A role is an attribute of members only where it comes from a column, so it
+    moves with that member alone.
+    """
+    person = unit.unit_id == schema.person_id and {*schema.households.names, SIZE} <= set(unit.fixed)
+    return 1 if person and schema.beyond == "error" else schema.at_most
+
+
+def linked_sensitivity(schema: LinkedSchema, margin: Sequence[str], unit: Unit, cells: str = "all") -> Sensitivity:
+    """Sensitivity of a table of linked tables: one row for each household, or one for each member.
+
+    A table of households moves by one row for a household and for a person (docs/theory/households.md). A table of
+    members moves by all rows of a household, or by one row of a person. Of pairs of members, in which each member is at
+    most once, a household has half as many, and a person one. What the unit calls fixed is fixed there too.
+    """
+    if schema.is_of_households(margin):
+        return margin_sensitivity(schema.wide, margin, unit, cells)
+    counted, rows = schema.counted_in(margin), members_per_unit(schema, unit)
+    if schema.is_of_pairs(margin):
+        rows = max(rows // 2, 1)
+    fixed = tuple(name for name in unit.fixed if name in counted.names)
+    return margin_sensitivity(counted, margin, replace(unit, rows_per_unit=rows, fixed=fixed), cells)
+
+
 def code_sensitivity(schema: Schema, margin: Sequence[str], unit: Unit) -> Sensitivity:
     """Sensitivity of the counts of unlisted codes: a unit may move from any code to any other.
 
@@ -76,6 +108,51 @@ def code_sensitivity(schema: Schema, margin: Sequence[str], unit: Unit) -> Sensi
     rows = unit.rows_per_unit
     moved = 1 if unit.kind == "add_remove" else 2
     return Sensitivity(l1=moved * rows, l2_squared=moved * rows**2, linf=rows)
+
+
+def neighbours_sensitivity(unit: Unit, clusters: str) -> Sensitivity:
+    """Sensitivity of the counts of pairs: each row with the next one of its cluster, in a random order of its rows.
+
+    The order of the others does not depend on a row, so it is the same with and without it. A row that comes between
+    two others takes one pair away and adds two, which are not in the same cell unless one of them is in the cell that
+    loses one; beside one other row it adds two: L1 <= 3, L2^2 <= 4. A row that leaves and one that comes: L1 <= 6,
+    L2^2 <= 11, Linf <= 3 (docs/theory/survey-weights.md, Proposition 5). A unit of b rows moves b times as much; if it
+    is the cluster itself, its b pairs alone.
+    """
+    rows = unit.rows_per_unit
+    if unit.unit_id == clusters:
+        moved = 1 if unit.kind == "add_remove" else 2
+        return Sensitivity(l1=moved * rows, l2_squared=moved * rows**2, linf=rows)
+    if unit.kind == "add_remove":
+        return Sensitivity(l1=3 * rows, l2_squared=4 * rows**2, linf=2 * rows)
+    return Sensitivity(l1=6 * rows, l2_squared=11 * rows**2, linf=3 * rows)
+
+
+def sizes_sensitivity(unit: Unit, clusters: str, largest: int) -> Sensitivity:
+    """Sensitivity of two numbers: the sum of m (m - 1) over clusters of m rows, at most ``largest``, and the rows.
+
+    One row more or less changes the first by at most 2 (largest - 1), and the second by one. Under ``replace`` one row
+    leaves and one comes, with opposite signs, and the number of rows stays. A unit that is the cluster itself, with at
+    most b rows, changes the first by at most b (b - 1), or by the largest cluster's.
+    """
+    rows = unit.rows_per_unit
+    if unit.unit_id == clusters:
+        most = min(rows, largest)
+        moved = most * (most - 1)
+    else:
+        moved = 2 * (largest - 1) * rows
+    if unit.kind == "replace":
+        return Sensitivity(l1=moved, l2_squared=moved**2, linf=moved)
+    return Sensitivity(l1=moved + rows, l2_squared=moved**2 + rows**2, linf=max(moved, rows))
+
+
+def clusters_sensitivity(design: Design | None, unit: Unit, cells: str) -> Sensitivity:
+    """Sensitivity of what is counted of the clusters of a design: ``neighbours`` or ``sizes``."""
+    if design is None or not design.measure_effects:
+        raise InputError("clusters are counted, and the schema does not ask for that.")
+    if cells == NEIGHBOURS:
+        return neighbours_sensitivity(unit, design.clusters)
+    return sizes_sensitivity(unit, design.clusters, design.largest_cluster)
 
 
 def selection_sensitivity(weights: Sequence[int], unit: Unit) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from understudy.errors import InputError, MissingExtraError
+from understudy.errors import InputError, MissingExtraError, UnavailableError
 from understudy.serving.database.tables import LOG_TRIGGERS, POSTGRES_TYPES, TABLES, VERSION
 from understudy.serving.settings import URLS
 
@@ -137,7 +137,7 @@ class Database:
         except sqlite3.OperationalError as problem:
             if "no such table" in str(problem):
                 raise DatabaseFailure from None
-            raise InputError(f"{self.named} cannot be used ({problem}).") from None
+            raise UnavailableError(f"{self.named} cannot be used ({problem}).") from None
         except sqlite3.DatabaseError as problem:
             raise InputError(f"{self.named} refused a change ({problem}).") from None
 
@@ -155,7 +155,8 @@ class Database:
             if problem.sqlstate in LOST_RACES:
                 raise LostRace from None
             said = (problem.diag.message_primary or type(problem).__name__) if problem.diag else type(problem).__name__
-            raise InputError(f"{self.named} cannot be used ({said}).") from None
+            away = isinstance(problem, psycopg.OperationalError)
+            raise (UnavailableError if away else InputError)(f"{self.named} cannot be used ({said}).") from None
 
 
 class DatabaseFailure(Exception):  # noqa: N818 - never leaves this file

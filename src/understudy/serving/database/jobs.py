@@ -2,6 +2,7 @@
 
     waiting --(people approve)--> approved --(the worker)--> done | failed | refused
        +------(people refuse)---> declined
+       +--(the very same was approved for somebody else)--> shared
 
 Money is committed at approval, in one serialisable transaction: what all approved jobs cost, and what the ledger holds
 besides, never exceeds the account. The worker's charge to the ledger is the filter that binds; this is what keeps
@@ -16,18 +17,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 from typing import Any
 
 from understudy.core.exact_numbers import from_text, to_text
 from understudy.errors import BudgetError, InputError
 from understudy.privacy.promise.plan import Plan, plan_from_json
-from understudy.serving.asking import Asked
+from understudy.serving.asking import Asked, widths_sold
 from understudy.serving.database.connecting import Database, Session
 from understudy.serving.database.log import note
 from understudy.serving.database.people import Person, project_of
+from understudy.serving.pacing import Pace
 
 WAITING, APPROVED, DECLINED = "waiting", "approved", "declined"
+SHARED = "shared"  # another job answers it, so this one is never charged; its record names the other
 DONE, FAILED, REFUSED = "done", "failed", "refused"  # how a job ends in the worker
 COMMITTED = (APPROVED, DONE, FAILED)  # a failed job was charged; a refused one was not
 COLUMNS = "id, dataset, project, person, release, asked, plan, rho, state, created, approved, visible, record"
@@ -56,11 +58,13 @@ class Job:
         ended = self.state in (DONE, FAILED, REFUSED)
         return APPROVED if ended and (self.visible is None or now < self.visible) else self.state
 
-    def next_look(self, now: float, every: float) -> float | None:
-        """When an answer can appear next, from public facts: multiples of ``every`` after the approval."""
-        if self.approved is None:
-            return None
-        return self.approved + every * max(1, ceil((now - self.approved) / every))
+
+def due_times(session: Session, dataset: str, pace: Pace) -> dict[str, float]:
+    """When the answer of each approved job of a data set is due."""
+    found = session.rows(
+        "SELECT id, approved FROM jobs WHERE dataset = ? AND approved IS NOT NULL ORDER BY approved, id", (dataset,)
+    )
+    return pace.due(found)
 
 
 def job_of(row: tuple[Any, ...]) -> Job:
@@ -131,10 +135,55 @@ def left_of(session: Session, project: str, means: Means) -> Left:
     return Left(allowance=found.allowance, automatic=min(free, account), account=account)
 
 
+def coming_twin(session: Session, release: str, asked: Asked, width: float, *, now: float, project: str) -> Job | None:
+    """A job for the very same question, as narrow, whose answer is still to come: of anybody if it was approved, of the
+    same project if it waits for approval (that it waits is told to nobody else)."""
+    found = session.rows(
+        f"SELECT {COLUMNS} FROM jobs WHERE release = ? "
+        "AND (state = ? OR (state = ? AND visible > ?) OR (state = ? AND project = ?)) "
+        "ORDER BY CASE WHEN approved IS NULL THEN 1 ELSE 0 END, approved, created",
+        (release, APPROVED, DONE, now, WAITING, project),
+    )
+    jobs = [one for one in map(job_of, found) if one.asked == asked]
+    return next((one for one in jobs if _as_narrow(one, width)), None)
+
+
+def share_with_waiting(session: Session, job: str) -> None:
+    """Whoever waits for approval of the very same question, as wide or wider, has the answer of a job that was just
+    approved: nothing is charged a second time."""
+    made = find_job(session, job)
+    if made is None or made.state != APPROVED:
+        return
+    found = session.rows(f"SELECT {COLUMNS} FROM jobs WHERE release = ? AND state = ?", (made.release, WAITING))
+    for one in map(job_of, found):
+        if one.asked == made.asked and _as_narrow(made, min(widths_sold(one.asked, one.plan.notes), default=0.0)):
+            session.run(
+                "UPDATE jobs SET state = ?, record = ? WHERE id = ? AND state = ?",
+                (SHARED, json.dumps({"job": made.id}), one.id, WAITING),
+            )
+            note(session, "shared", job=one.id, answered_by=made.id)
+
+
+def _as_narrow(job: Job, width: float) -> bool:
+    return any(sold <= width for sold in widths_sold(job.asked, job.plan.notes))
+
+
 def request(
-    database: Database, *, person: Person, release: str, asked: Asked, plan: Plan, once: str, means: Means
+    database: Database,
+    *,
+    person: Person,
+    release: str,
+    asked: Asked,
+    plan: Plan,
+    once: str,
+    means: Means,
+    width: float | None = None,
 ) -> Job:
-    """Ask for a confirmation: approved at once inside the project's allowance, else it waits for people."""
+    """Ask for a confirmation: approved at once inside the project's allowance, else it waits for people.
+
+    If the very same was asked of the data by somebody and its answer is still to come, that job is theirs too. Nothing
+    is charged a second time.
+    """
     if not person.may_ask_the_data or person.project is None:
         raise InputError("only an analyst with a project can ask the data.")
     project, name = person.project, job_name(person.name, once)
@@ -146,10 +195,14 @@ def request(
             return earlier
         if project_of(session, project).dataset != means.dataset:
             raise InputError(f"project '{project}' is about another data set than this release.")
+        now = time.time()
+        twin = None if width is None else coming_twin(session, release, asked, width, now=now, project=project)
+        if twin is not None:
+            note(session, "joined", job=twin.id, person=person.name, project=project)
+            return twin
         left = left_of(session, project, means)
         if rho > left.account:
             raise BudgetError("this costs more than is left of the data set's account. Nothing was charged.")
-        now = time.time()
         state, approved = (APPROVED, now) if rho <= left.automatic else (WAITING, None)
         session.run(
             f"INSERT INTO jobs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -158,6 +211,7 @@ def request(
         )  # fmt: skip
         note(session, "requested", job=name, person=person.name, project=project, release=release,
              question=asked.to_json(), rho=to_text(rho), state=state)  # fmt: skip
+        share_with_waiting(session, name)
         made = find_job(session, name)
         if made is None:
             raise InputError("the job was not kept; ask again.")
@@ -192,10 +246,46 @@ def decide(database: Database, *, person: Person, job: str, approve: bool, four_
                 if found.rho > means.left(session):
                     raise BudgetError("this costs more than is left of the data set's account. Nothing was charged.")
                 session.run("UPDATE jobs SET state = ?, approved = ? WHERE id = ?", (APPROVED, now, job))
+                share_with_waiting(session, job)
         again = find_job(session, job)
         return again if again is not None else found
 
     return database.write(work)
+
+
+def agreed_about(session: Session, job: str) -> tuple[str, ...]:
+    """Who has agreed to a job so far."""
+    found = session.rows("SELECT person FROM approvals WHERE job = ? AND decision = 'True' ORDER BY time", (job,))
+    return tuple(row[0] for row in found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """A project, for stewards and auditors."""
+
+    name: str
+    dataset: str
+    allowance: float
+    committed: float
+    answered: int
+    waiting: int
+
+
+def spending(session: Session) -> list[Spending]:
+    """What every project may spend, has committed, and waits for."""
+    found = []
+    for name, dataset, allowance in session.rows("SELECT name, dataset, allowance FROM projects ORDER BY name"):
+        states = [row[0] for row in session.rows("SELECT state FROM jobs WHERE project = ?", (name,))]
+        one = Spending(
+            name=name,
+            dataset=dataset,
+            allowance=float(from_text(allowance, "allowance")),
+            committed=float(committed(session, project=name)),
+            answered=sum(state in COMMITTED for state in states),
+            waiting=states.count(WAITING),
+        )
+        found.append(one)
+    return found
 
 
 def next_approved(session: Session, dataset: str) -> Job | None:
@@ -206,15 +296,24 @@ def next_approved(session: Session, dataset: str) -> Job | None:
     return job_of(found[0]) if found else None
 
 
-def finish(session: Session, job: Job, state: str, *, every: float, record: Mapping[str, Any] | None = None) -> float:
-    """Note how a job ended; it is shown at the next deadline, which only the approval and the settings decide."""
-    visible = job.next_look(time.time(), every)
+def finish(
+    session: Session,
+    job: Job,
+    state: str,
+    *,
+    pace: Pace,
+    record: Mapping[str, Any] | None = None,
+    not_before: float = 0.0,
+) -> float:
+    """Note how a job ended; it is shown when it is due, which only approvals and the settings decide."""
+    now, due = time.time(), due_times(session, job.dataset, pace)[job.id]
+    visible = max(pace.next_look(due, now), not_before)
     session.run(
         "UPDATE jobs SET state = ?, visible = ?, record = ? WHERE id = ? AND state = ?",
         (state, visible, None if record is None else json.dumps(record), job.id, APPROVED),
     )
-    note(session, state, job=job.id, visible=visible)
-    return float(visible or 0.0)
+    note(session, state, job=job.id, visible=visible, late=visible > due)
+    return visible
 
 
 def retry(database: Database, job: str) -> None:

@@ -15,9 +15,9 @@ from starlette.routing import Route
 from understudy.core.exact_numbers import from_text
 from understudy.errors import BudgetError, InputError, UnderstudyError, UnknownNameError, UnsupportedError
 from understudy.serving.asking import Asked, verdict
-from understudy.serving.database.jobs import Job
 from understudy.serving.web.signing_in import NotAllowedError, NotSignedInError, required
 from understudy.serving.web.site import Caller, Quote, Site, words_of
+from understudy.serving.web.taking_turns import ANSWERS, PRICES
 
 STATUS: tuple[tuple[type[UnderstudyError], int], ...] = (
     (NotSignedInError, 401),
@@ -38,6 +38,7 @@ async def document_of(request: Request) -> dict[str, Any]:
     """The JSON object that a request sends."""
     try:
         found = json.loads(await request.body() or b"{}", parse_constant=_no_constant)
+        json.dumps(found, ensure_ascii=False).encode()  # half of a surrogate pair is no text: nothing can write it
     except (ValueError, RecursionError):
         raise InputError("the request is not a JSON document.") from None
     if not isinstance(found, dict):
@@ -105,7 +106,7 @@ async def one_release(site: Site, _: Caller, request: Request) -> Any:
     return await run_in_threadpool(work)
 
 
-async def ask(site: Site, _: Caller, request: Request) -> Any:
+async def ask(site: Site, caller: Caller, request: Request) -> Any:
     asked = Asked.from_json(await document_of(request))
 
     def work() -> dict[str, Any]:
@@ -114,7 +115,9 @@ async def ask(site: Site, _: Caller, request: Request) -> Any:
         said = answer.to_json() | ({} if held is None else {"verdict": held})
         return {"release": version.release, "version": version.number, "answer": said}
 
-    return await run_in_threadpool(work)
+    if await run_in_threadpool(site.kept, request.path_params["name"], asked):
+        return await run_in_threadpool(work)
+    return await site.turns.take(caller.person, ANSWERS, work)
 
 
 async def quote(site: Site, caller: Caller, request: Request) -> Any:
@@ -123,7 +126,8 @@ async def quote(site: Site, caller: Caller, request: Request) -> Any:
     asked = Asked.from_json(document)
     analyst_only(caller)
     wanted: Any = asked.verified_width if width is None else width
-    found = await run_in_threadpool(site.quote, caller.person, request.path_params["name"], asked, wanted)
+    name = request.path_params["name"]
+    found = await site.turns.take(caller.person, PRICES, lambda: site.quote(caller.person, name, asked, wanted))
     return found.to_json()
 
 
@@ -136,22 +140,13 @@ async def confirm(site: Site, caller: Caller, request: Request) -> Any:
     if once is not None and (not isinstance(once, str) or not 0 < len(once) <= 100):
         raise InputError("once must be a text of at most 100 characters.")
     highest = None if most is None else exact(most)
-    made = await run_in_threadpool(
-        lambda: site.confirm(
-            caller.person,
-            request.path_params["name"],
-            asked,
-            wanted,
-            most=highest,
-            once=once,
-        )
+    name = request.path_params["name"]
+    made = await site.turns.take(
+        caller.person, PRICES, lambda: site.confirm(caller.person, name, asked, wanted, most=highest, once=once)
     )
-    return shown(site, made)
-
-
-def shown(site: Site, made: Job | Quote) -> dict[str, Any]:
-    """A job, or why none is needed."""
-    return {"free": True, **made.to_json()} if isinstance(made, Quote) else {"free": False, **site.job_json(made)}
+    if isinstance(made, Quote):
+        return {"free": True, **made.to_json()}
+    return {"free": False, **await run_in_threadpool(site.job_json, caller.person, made)}
 
 
 def exact(value: object) -> Fraction:
@@ -166,12 +161,13 @@ def analyst_only(caller: Caller) -> None:
 
 
 async def jobs(site: Site, caller: Caller, _: Request) -> Any:
-    found = await run_in_threadpool(site.jobs, caller.person)
-    return {"jobs": [site.job_json(one) for one in found]}
+    person = caller.person
+    return {"jobs": await run_in_threadpool(lambda: [site.job_json(person, one) for one in site.jobs(person)])}
 
 
 async def one_job(site: Site, caller: Caller, request: Request) -> Any:
-    return site.job_json(await run_in_threadpool(site.job, caller.person, request.path_params["job"]))
+    person, name = caller.person, request.path_params["job"]
+    return await run_in_threadpool(lambda: site.job_json(person, site.job(person, name)))
 
 
 async def decision(site: Site, caller: Caller, request: Request) -> Any:
@@ -180,8 +176,8 @@ async def decision(site: Site, caller: Caller, request: Request) -> Any:
         raise InputError("approve must be true or false.")
     if not caller.person.may_approve:
         raise NotAllowedError("only a steward or an approver decides about jobs.")
-    made = await run_in_threadpool(lambda: site.decide(caller.person, request.path_params["job"], approve=approve))
-    return site.job_json(made)
+    person, name = caller.person, request.path_params["job"]
+    return await run_in_threadpool(lambda: site.job_json(person, site.decide(person, name, approve=approve)))
 
 
 _TEXT = {"type": "string"}

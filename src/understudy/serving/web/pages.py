@@ -7,8 +7,10 @@ import io
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from math import ceil
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -17,10 +19,12 @@ from starlette.routing import Route
 
 from understudy.core.questions import FAMILIES, KINDS
 from understudy.errors import InputError, UnderstudyError
+from understudy.inference.labels import MEANINGS
 from understudy.release.manifest import read_manifest
 from understudy.release.readme import codebook_text
-from understudy.serving.asking import Asked, width_of
+from understudy.serving.asking import Asked, verdict, width_of
 from understudy.serving.catalogue import folder_of
+from understudy.serving.database.jobs import APPROVED, WAITING, spending
 from understudy.serving.database.log import entries, problems
 from understudy.serving.database.people import close_session, open_session
 from understudy.serving.web import openid
@@ -36,12 +40,22 @@ from understudy.serving.web.signing_in import (
     required,
 )
 from understudy.serving.web.site import COOKIE, Caller, Quote, Site, percent, words_of
+from understudy.serving.web.taking_turns import ANSWERS, PRICES
 from understudy.serving.web.templating import environment
 
 HERE = Path(__file__).parent
 STATIC = {"style.css": "text/css", "help.js": "text/javascript"}
 FINISHED = ("report.html", "map.html")  # beside the versions, if the steward put them there
 FIELDS = ("question", "where", "by", "family", "event")
+LEAST_AGAIN, MOST_AGAIN = 2, 3600  # seconds after which the page of a job looks again
+FILES = {
+    "manifest.json": "what was released, and its checksums",
+    "README.md": "what is in the folder",
+    "codebook.csv": "every column and value",
+    "measurements.parquet": "the noisy tables",
+    "schema.toml": "the schema",
+}
+CLAIM = ("at_least", "margin")  # of a form that asks for a verdict instead of a width
 Page = Callable[[Request], Awaitable[Response]]
 
 
@@ -92,6 +106,8 @@ class Pages:
         self._site = site
         self._templates = environment(HERE / "templates", title=site.settings.title)
         self._templates.globals["openid"] = site.settings.openid is not None
+        self._templates.globals["meanings"] = MEANINGS
+        self._templates.globals["told"] = _told
 
     def page(self, template: str, caller: Caller | None, /, *, status: int = 200, **values: Any) -> HTMLResponse:
         person = None if caller is None else caller.person
@@ -101,7 +117,7 @@ class Pages:
 
     async def problem(self, request: Request, problem: UnderstudyError) -> Response:
         caller = await caller_of(self._site, request)
-        return self.page("problem.html", caller, status=status_of(problem), message=str(problem))
+        return self.page("problem.html", caller, status=status_of(problem), message=str(problem), back=None)
 
     # Signing in.
 
@@ -109,6 +125,9 @@ class Pages:
         return self.page("sign_in.html", None, message="")
 
     async def signed_in(self, request: Request) -> Response:
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            # Else a foreign page could sign a browser in as somebody whose jobs it wants to see asked for.
+            raise NotAllowedError("this form is not from a page of this server; open the page again.")
         form = await form_of(request)
         site = self._site
         made = await run_in_threadpool(
@@ -142,7 +161,8 @@ class Pages:
                 found.append({"name": name, "version": version, "release": release})
             return found
 
-        return self.page("catalogue.html", caller, releases=await run_in_threadpool(work))
+        waiting = await run_in_threadpool(self._site.waiting) if caller.person.may_approve else 0
+        return self.page("catalogue.html", caller, releases=await run_in_threadpool(work), waiting=waiting)
 
     async def release(self, request: Request) -> Response:
         caller = await required(self._site, request)
@@ -205,6 +225,7 @@ class Pages:
         caller = await required(self._site, request)
         name = request.path_params["name"]
         given = {key: request.query_params.get(key, "").strip() for key in FIELDS}
+        asked = _asked(dict(request.query_params)) if given["question"] else None
 
         def work() -> dict[str, Any]:
             site = self._site
@@ -212,19 +233,25 @@ class Pages:
             release = site.catalogue.release(version)
             found: dict[str, Any] = {
                 "version": version, "words": words_of(release.schema), "answer": None, "refused": "", "left": None,
-                "suggested": None,
+                "suggested": None, "shown": None, "readable": False,
             }  # fmt: skip
-            if not given["question"]:
+            if asked is None:
                 return found
-            asked = Asked.from_json(given)
             try:
+                asked.estimand(release.schema)
+                found["readable"] = True  # nobody is offered to buy what cannot be read
                 found["answer"] = site.catalogue.answer(version, asked)
                 found["suggested"] = float(f"{width_of(found['answer']) / 2:.2g}")
+                held = verdict(asked, found["answer"])
+                found["shown"] = found["answer"].to_json() | ({} if held is None else {"verdict": held})
             except UnderstudyError as problem:
                 found["refused"] = str(problem)
             return found
 
-        made = await run_in_threadpool(work)
+        if asked is None or await run_in_threadpool(self._site.kept, name, asked):
+            made = await run_in_threadpool(work)
+        else:
+            made = await self._site.turns.take(caller.person, ANSWERS, work)
         return self.page("ask.html", caller, name=name, given=given, kinds=KINDS, families=FAMILIES, **made)
 
     # The data, for a price.
@@ -232,10 +259,21 @@ class Pages:
     async def price(self, request: Request) -> Response:
         caller, form = await own_form(self._site, request)
         analyst_only(caller)
-        name, asked, width = request.path_params["name"], _asked(form), _width(form)
-        found = await run_in_threadpool(self._site.quote, caller.person, name, asked, width)
+        name, asked = request.path_params["name"], _asked(form)
+        width = _width(form, asked)
+        try:
+            found = await self._site.turns.take(
+                caller.person, PRICES, lambda: self._site.quote(caller.person, name, asked, width)
+            )
+        except UnderstudyError as problem:
+            again = urlencode({key: form[key] for key in FIELDS if form.get(key)})
+            return self.page(
+                "problem.html", caller, status=status_of(problem), message=str(problem),
+                back=f"/releases/{quote(name, safe='')}/ask?{again}",
+            )  # fmt: skip
         return self.page(
             "price.html", caller, name=name, form=form, quote=found, once=secrets.token_urlsafe(16), width=width,
+            fields=(*FIELDS, *(CLAIM if asked.at_least is not None else ("width",))), asked=asked,
             share=percent(found.price.rho, found.left.allowance),
             share_left=percent(found.left.automatic, found.left.allowance),
             seconds=self._site.settings.answer_seconds,
@@ -244,10 +282,11 @@ class Pages:
     async def confirm(self, request: Request) -> Response:
         caller, form = await own_form(self._site, request)
         analyst_only(caller)
-        name, asked, width = request.path_params["name"], _asked(form), _width(form)
+        name, asked = request.path_params["name"], _asked(form)
+        width = _width(form, asked)
         most, once = exact(form.get("most", "")), form.get("once", "")[:100] or None
-        made = await run_in_threadpool(
-            lambda: self._site.confirm(caller.person, name, asked, width, most=most, once=once)
+        made = await self._site.turns.take(
+            caller.person, PRICES, lambda: self._site.confirm(caller.person, name, asked, width, most=most, once=once)
         )
         if isinstance(made, Quote):
             raise InputError("the release answers this already as narrowly as you want; ask it for free.")
@@ -257,15 +296,24 @@ class Pages:
         caller = await required(self._site, request)
         now = time.time()
         found = await run_in_threadpool(self._site.jobs, caller.person)
-        return self.page("jobs.html", caller, jobs=[(one, one.shown(now)) for one in found])
+        found.sort(key=lambda one: one.state != WAITING)  # what waits for people comes first
+        waiting = sum(one.state == WAITING for one in found)
+        return self.page("jobs.html", caller, jobs=[(one, one.shown(now)) for one in found], waiting=waiting)
 
     async def job(self, request: Request) -> Response:
         caller = await required(self._site, request)
         job = await run_in_threadpool(self._site.job, caller.person, request.path_params["job"])
         now = time.time()
         shown = job.shown(now)
+        look = await run_in_threadpool(self._site.next_look, job, now) if shown == APPROVED else None
+        deciding = None
+        if shown == WAITING and caller.person.role != "analyst":
+            deciding = await run_in_threadpool(self._site.deciding, job)
         return self.page(
-            "job.html", caller, job=job, shown=shown, look=job.next_look(now, self._site.settings.answer_seconds),
+            "job.html", caller, job=job, shown=shown, look=look, deciding=deciding,
+            decided=deciding is not None and caller.person.name in deciding.agreed,
+            again=None if look is None else min(max(ceil(look - now) + 1, LEAST_AGAIN), MOST_AGAIN),
+            own=caller.person.role != "analyst" or caller.person.project == job.project,
             record=job.record if shown == "done" else None,
             worker=await run_in_threadpool(self._site.worker_is_there, job.dataset),
         )  # fmt: skip
@@ -307,7 +355,8 @@ class Pages:
                 checked = ledger.verify()
                 accounts.append((one, ledger.account(one.account), ledger.entries(one.account)[-50:][::-1], checked))
             log = site.database.read(lambda session: entries(session, 100))
-            return {"accounts": accounts, "log": log, "wrong": site.database.read(problems)}
+            projects = site.database.read(spending)
+            return {"accounts": accounts, "projects": projects, "log": log, "wrong": site.database.read(problems)}
 
         return self.page("audit.html", caller, **await run_in_threadpool(work))
 
@@ -322,12 +371,24 @@ class Pages:
         return JSONResponse({"ok": True})
 
 
+def _told(file: str) -> str:
+    """What a file of a release holds, in a few words."""
+    return "synthetic rows" if file.startswith("synthetic_") else FILES.get(file, "")
+
+
 def _asked(form: dict[str, str]) -> Asked:
-    return Asked.from_json({key: form.get(key, "").strip() for key in FIELDS})
+    claim = {key: _number(form[key], "both numbers of a claim must be numbers") for key in CLAIM if key in form}
+    return Asked.from_json({**{key: form.get(key, "").strip() for key in FIELDS}, **claim})
 
 
-def _width(form: dict[str, str]) -> float:
+def _width(form: dict[str, str], asked: Asked) -> float:
+    """The width that a form asks for: its own, or the one that its claim needs."""
+    needed = asked.verified_width
+    return _number(form.get("width", ""), "the width of the interval must be a number") if needed is None else needed
+
+
+def _number(text: str, wrong: str) -> float:
     try:
-        return float(form.get("width", ""))
+        return float(text)
     except ValueError:
-        raise InputError("the width of the interval must be a number, such as 0.02.") from None
+        raise InputError(f"{wrong}, such as 0.02.") from None

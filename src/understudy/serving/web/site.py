@@ -13,15 +13,21 @@ from understudy.errors import InputError
 from understudy.inference.answer import Answer
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.serving.accounts import means_of, open_account
-from understudy.serving.asking import Asked
+from understudy.serving.asking import Asked, sale_note, widths_sold
 from understudy.serving.catalogue import Catalogue, Version
 from understudy.serving.database.connecting import Database, Session
 from understudy.serving.database.jobs import (
+    APPROVED,
+    DECLINED,
     DONE,
+    SHARED,
+    WAITING,
     Job,
     Left,
     Means,
+    agreed_about,
     decide,
+    due_times,
     find_job,
     job_name,
     jobs_of,
@@ -29,8 +35,9 @@ from understudy.serving.database.jobs import (
     request,
 )
 from understudy.serving.database.people import Person
-from understudy.serving.pricing import Price, confirmation_plan, price, sale_note
+from understudy.serving.pricing import Price, already_answered, confirmation_plan, price
 from understudy.serving.settings import Settings
+from understudy.serving.web.taking_turns import Turns
 
 WORKER = "worker"
 ALIVE_SECONDS = 30.0
@@ -63,6 +70,17 @@ class Quote:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deciding:
+    """What is shown to people who decide about a job that waits."""
+
+    left: Left
+    share: float | None  # of what is left of the account, in percent
+    width: float | None
+    agreed: tuple[str, ...]
+    four_eyes: bool
+
+
 def words_of(schema: Schema) -> dict[str, list[str]]:
     """Every attribute with its levels, or with the range of its numbers."""
     return {
@@ -77,12 +95,18 @@ def percent(part: Fraction, whole: Fraction) -> float | None:
     return float(f"{100 * float(part / whole):.3g}") if whole > 0 else None
 
 
+def _foreign(person: Person, job: Job) -> bool:
+    """Whether a job is that of another project than an analyst's own."""
+    return person.role == "analyst" and job.project != person.project
+
+
 class Site:
     """The server as the web process knows it."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self.settings, self.database = settings, database
         self.catalogue = Catalogue(settings, database)
+        self.turns = Turns()
 
     def check(self) -> None:
         """Says at the start what would fail later: the ledger of every data set can be read and counts zCDP."""
@@ -97,6 +121,10 @@ class Site:
         version = self.catalogue.newest(release)
         return version, self.catalogue.answer(version, asked)
 
+    def kept(self, release: str, asked: Asked) -> bool:
+        """Whether the free answer is known already."""
+        return self.catalogue.kept(self.catalogue.newest(release), asked)
+
     def left(self, person: Person, dataset: str) -> Left:
         if person.project is None:
             raise InputError("only an analyst with a project has an allowance.")
@@ -108,8 +136,7 @@ class Site:
         version = self.catalogue.newest(release)
         left = self.left(person, version.dataset)
         served = self.catalogue.release(version)
-        with self.catalogue.computing():
-            found = price(served, asked, width, most=left.account)
+        found = price(served, asked, width, most=left.account)
         return Quote(price=found, left=left, automatic=found.rho <= left.automatic)
 
     def confirm(
@@ -138,17 +165,43 @@ class Site:
         )  # fmt: skip
         return request(
             self.database, person=person, release=release, asked=asked, plan=plan, once=word,
-            means=self.means(version.dataset),
+            means=self.means(version.dataset), width=width,
         )  # fmt: skip
 
     def decide(self, person: Person, job: str, *, approve: bool) -> Job:
         found = self.database.read(lambda session: find_job(session, job))
         if found is None:
             raise InputError("there is no such job.")
+        widths = widths_sold(found.asked, found.plan.notes)
+        if approve and found.state == WAITING and widths:
+            served = self.catalogue.release(self.catalogue.newest(found.release))
+            if already_answered(served, found.asked, min(widths)):
+                raise InputError(
+                    "what joined the release while this waited answers it as narrowly as was asked, for free; decline "
+                    "it. Nothing was charged."
+                )
         return decide(
             self.database, person=person, job=job, approve=approve, four_eyes=self.settings.four_eyes,
             means=self.means(found.dataset),
         )  # fmt: skip
+
+    def waiting(self) -> int:
+        """How many jobs wait for approval."""
+        return self.database.read(lambda session: len(jobs_of(session, state=WAITING)))
+
+    def deciding(self, job: Job) -> Deciding:
+        """What people need to know who decide about a job."""
+        means = self.means(job.dataset)
+
+        def work(session: Session) -> Deciding:
+            left = left_of(session, job.project, means)
+            widths = widths_sold(job.asked, job.plan.notes)
+            return Deciding(
+                left=left, share=percent(job.rho, left.account), width=min(widths, default=None),
+                agreed=agreed_about(session, job.id), four_eyes=self.settings.four_eyes,
+            )  # fmt: skip
+
+        return self.database.read(work)
 
     def jobs(self, person: Person) -> list[Job]:
         """An analyst sees the jobs of the own project; stewards, approvers and auditors see all."""
@@ -158,9 +211,12 @@ class Site:
         return self.database.read(lambda session: jobs_of(session, project=project))
 
     def job(self, person: Person, name: str) -> Job:
-        """A job that this person may see; for others there is none."""
+        """A job that this person may see; for others there is none.
+
+        One that was approved can be followed by any analyst who knows its name: whoever asked the same has that job.
+        """
         found = self.database.read(lambda session: find_job(session, name))
-        if found is None or (person.role == "analyst" and found.project != person.project):
+        if found is None or (_foreign(person, found) and found.state in (WAITING, DECLINED, SHARED)):
             raise InputError("there is no such job.")
         return found
 
@@ -171,18 +227,27 @@ class Site:
             return None
         return dict(found.record)
 
-    def job_json(self, job: Job) -> dict[str, Any]:
-        """A job as anybody of its project may see it now."""
+    def next_look(self, job: Job, now: float) -> float:
+        """When the answer of an approved job can appear next."""
+        pace = self.settings.pace
+        due = self.database.read(lambda session: due_times(session, job.dataset, pace))
+        return pace.next_look(due[job.id], now)
+
+    def job_json(self, person: Person, job: Job) -> dict[str, Any]:
+        """A job as this person may see it now; who asked is for the own project."""
         now = time.time()
         shown = job.shown(now)
+        who = {} if _foreign(person, job) else {"project": job.project, "person": job.person}
         found: dict[str, Any] = {
-            "id": job.id, "release": job.release, "project": job.project, "person": job.person,
-            "asked": job.asked.to_json(), "state": shown, "rho": f"{float(job.rho):.6g}",
+            "id": job.id, "release": job.release, **who, "asked": job.asked.to_json(), "state": shown,
+            "rho": f"{float(job.rho):.6g}",
         }  # fmt: skip
-        if shown == "approved":
-            found["answer_expected"] = job.next_look(now, self.settings.answer_seconds)
+        if shown == APPROVED:
+            found["answer_expected"] = self.next_look(job, now)
         if shown == DONE and job.record is not None:
             found["record"] = dict(job.record)
+        if shown == SHARED and job.record is not None:
+            found["answered_by"] = job.record["job"]
         return found
 
     def worker_is_there(self, dataset: str) -> bool:

@@ -19,6 +19,7 @@ def environment(folder: Path, **names: Any) -> Environment:
     )  # fmt: skip
     made.globals.update(names)
     made.filters["moment"] = _moment
+    made.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
     made.filters["number"] = lambda value: "" if value is None else f"{value:.4g}"
     return made
 

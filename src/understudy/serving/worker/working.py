@@ -14,11 +14,13 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 from understudy.core.counts import Source
 from understudy.core.mechanism import Stream
 from understudy.engines.opening import open_source
-from understudy.errors import BudgetError, InputError
+from understudy.errors import BudgetError, InputError, UnavailableError
+from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.privacy.randomness.streams import SecureStream
 from understudy.release.folder import read_release, write_release
 from understudy.release.growing import add_measurement
@@ -31,8 +33,10 @@ from understudy.serving.records import make_record
 from understudy.serving.settings import Settings
 from understudy.serving.worker.confirming import Confirmation
 
+KEY = "rows-of-units"  # a file of the state folder
 BEAT = "worker"  # in the table meta, with the name of the data set
 BEAT_SECONDS = 5.0
+AWAY_SECONDS = 1.0  # before a database that cannot be reached is tried again
 Say = Callable[[str], None]
 
 
@@ -72,8 +76,20 @@ class Worker:
         )
         for (name,) in names:
             release = self._newest(name)[1]
+            begun = time.monotonic()
             source = self._source(release)
             source.count([(one,) for one in release.schema.names])  # reads every value once
+            if time.monotonic() - begun > self._settings.job_seconds:
+                self._say(
+                    "reading the data took longer than job_seconds, so answers may come late, and everybody sees that; "
+                    "make job_seconds and answer_seconds longer."
+                )
+            stated = release.provenance.records
+            if release.statement.unit.public_total and stated is not None and source.total() != stated:
+                raise InputError(
+                    f"the data have {source.total():,} rows, and the release '{name}' was made from {stated:,}: they "
+                    "are not the same data, and a confirmation would be about other people. Nothing was charged."
+                )
 
     def run(self, *, stop: Callable[[], bool], pause: float = 0.5) -> None:
         """Take jobs until told to stop."""
@@ -87,10 +103,18 @@ class Worker:
                 ended.wait(BEAT_SECONDS)
 
         threading.Thread(target=beat, daemon=True).start()
+        away = False
         try:
             while not stop():
-                if not self.run_once():
-                    time.sleep(pause)
+                try:
+                    if not self.run_once():
+                        time.sleep(pause)
+                    away = False
+                except UnavailableError as problem:  # the job stays as it is, and is taken up when it is back
+                    if not away:
+                        self._say(f"{problem} The worker waits for it.")
+                    away = True
+                    time.sleep(max(pause, AWAY_SECONDS))
         finally:
             ended.set()
 
@@ -103,6 +127,8 @@ class Worker:
             self._carry_out(job)
         except BudgetError:
             self._end(job, REFUSED)
+        except UnavailableError:
+            raise
         except Exception as problem:  # a bug, or the machine: it must end like any failure, at the deadline
             if os.environ.get("UNDERSTUDY_DEBUG") == "1":
                 traceback.print_exception(problem)
@@ -133,7 +159,9 @@ class Worker:
             found = find_job(session, job.id)
             if found is None or found.state != job.state:
                 return
-            visible = finish(session, job, DONE, every=self._settings.answer_seconds, record=record)
+            # A version holds all tables of those before it, so it is not shown before them.
+            earlier = max(one.visible for one in versions_of(session, job.release))
+            visible = finish(session, job, DONE, pace=self._settings.pace, record=record, not_before=earlier)
             add_version(
                 session,
                 Version(release=job.release, number=number + 1, dataset=job.dataset, job=job.id, visible=visible),
@@ -144,7 +172,7 @@ class Worker:
         self._say(f"job {job.id} is answered")
 
     def _end(self, job: Job, state: str) -> None:
-        self._database.write(lambda session: finish(session, job, state, every=self._settings.answer_seconds))
+        self._database.write(lambda session: finish(session, job, state, pace=self._settings.pace))
 
     def _newest(self, release: str) -> tuple[int, Release]:
         """The last version, also one that is not shown yet: what joined it stays in it."""
@@ -157,13 +185,28 @@ class Worker:
         return known[-1].number, found
 
     def _source(self, release: Release) -> Source:
-        key = release.schema.fingerprint
+        """The data as a release counts them: its bins, also those that were found, and its bound on a unit's rows.
+
+        A bound keeps the same rows for every job, whatever is asked: the key that chooses them is kept.
+        """
+        schema, unit = release.schema, release.statement.unit
+        key = f"{schema.fingerprint} {unit}"
         if key not in self._sources:
-            data = self._dataset.data
-            self._sources[key] = open_source(str(self._settings.place(data)), release.schema)
-        if release.statement.unit.unit_id is not None:
-            raise InputError("data with several rows of a person cannot be served yet.")
+            data = str(self._settings.place(self._dataset.data))
+            source: Any = open_source(data, schema.declared, unit_id=unit.unit_id)
+            if unit.unit_id is not None:
+                source = source.bounded(unit, self._data_key().bounding())
+            self._sources[key] = source if schema.declared is schema else source.under(schema)
         return self._sources[key]
+
+    def _data_key(self) -> DataKey:
+        """The key that chooses which rows of a unit are kept: for this worker alone, made once."""
+        place = self._folder / KEY
+        with contextlib.suppress(FileExistsError):
+            made = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with os.fdopen(made, "w", encoding="ascii") as file:
+                file.write(DataKey.fresh().to_text())
+        return DataKey.from_text(place.read_text(encoding="ascii"))
 
     def _beat(self, now: float) -> None:
         name = f"{BEAT} {self._dataset.name}"

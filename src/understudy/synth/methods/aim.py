@@ -75,6 +75,7 @@ class Aim(ChoosingMethod):
     summary: ClassVar[str] = "adaptively chosen margins; for many attributes of mixed kinds"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
     inference: ClassVar[str] = "selection not modelled"
+    chooses: ClassVar[str] = "in turn"  # the first table of a pair was chosen before its noise was drawn
 
     model_cells: int = MODEL_CELLS
     ways: int = 2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Any, ClassVar
 
 from understudy.core.mechanism import Stream
@@ -17,15 +17,21 @@ from understudy.synth.methods.independent import Independent
 from understudy.synth.methods.ipf import Ipf
 from understudy.synth.methods.mst import Mst
 from understudy.synth.methods.one_look import OneLook
-from understudy.synth.shared.expected_error import USUAL_STRENGTH, forecast
+from understudy.synth.shared.expected_error import (
+    NEGLIGIBLE,
+    divides_epsilon,
+    forecast,
+    least_regret,
+    three_way_noise,
+)
 from understudy.synth.shared.margin_methods import check_copies, check_rows, rows_law
 from understudy.synth.shared.merged_bins import check_refined, read_refinement
 from understudy.synth.shared.method import Request, Synthesis, check_request, configure, synthesizers
 from understudy.synth.shared.required_tables import (
     ANSWERS_OF_EPSILON,
     ANSWERS_OF_RHO,
-    SHARE,
     Musts,
+    fewer_needs,
     ordinary_needs,
     says_nothing,
 )
@@ -34,20 +40,23 @@ CLEARLY_BETTER = 0.5
 # The most noise on all cells of the full table together, as a share of the records. More noise hides the small cells.
 # Chosen on 14 cuts and generated tables of NLTCS, S7, MA, trees, classes and dense ones, with 32 to 1,750 cells.
 SPARSE = 0.1
-# Choosing is preferred if its expected error is below this part of that of measuring all pairs: the first where all
-# pairs are expected to be good (below 10), the second elsewhere. Measuring all pairs leaves every answer valid; after a
-# choice answers rest on a small share of the budget. On 21 random cuts of four real files where all pairs were expected
-# to be good (4 to 8 attributes, 1,000 to 14,827 records), they had at most 1.26 times the error of choosing; intervals
-# were 1.4 times as wide after choosing with delta, and 4 to 6 times pure. Where noise is heavy, 2.2 times was seen.
-MUCH_LESS, CLEARLY_LESS = 0.6, 0.8
-GOOD = 10.0
-# Weak, usual and strong dependence, as parts of the largest possible one. Independent columns have none, the real files
-# of the benchmarks .21 to .48.
-STRENGTHS = (0.05, USUAL_STRENGTH, 0.5)
-NEGLIGIBLE = 1.0  # the S_pMSE of a sample of the data: below it no method is called better than another
+ALL_PAIRS = 0.95  # a factor on their regret: they leave every answer valid, and are preferred if errors are about equal
 MOST_ATTRIBUTES = 16
-MODEL_CELLS = 500_000
-MOST_CHOSEN = 60  # attributes of which all pairs are looked at; with more attributes only a tree of pairs is chosen
+MODEL_CELLS = 2_000_000  # of a model of all pairs; five attributes of 18 levels have 1.9 million, fitted in seconds
+MOST_WORK = 10**8  # three-way tables times cells of their model: a fit of some seconds
+MOST_TRIPLES = 220  # of twelve attributes; the 560 of sixteen take longer to fit than a default should
+A_SAMPLE = 1.0  # the S_pMSE of a fresh sample: three-way tables with less noise than that are worth what they may show
+# Attributes of which all pairs are looked at; with more only a tree of pairs is chosen. Noise on a look grows with the
+# root of the number of pairs where rho is divided, and with their number where epsilon is.
+MOST_CHOSEN, MOST_CHOSEN_EPSILON = 300, 60
+MOST_JOINED = 1_000  # attributes of which a tree is chosen: half a million pairs; more take hours, and noise hides them
+
+REASONS = {
+    "one_look": "a noisy look inside the run decides how many pairs are worth their noise, none to many.",
+    "mst": "of what can be had with this budget a tree of pairs leaves the least expected error.",
+    "independent": "with this budget and so few rows, noise would hide what two-way tables add.",
+    "ipf": "one model holds all two-way tables, and choosing would not leave clearly less error.",
+}
 
 
 @synthesizers.add
@@ -57,10 +66,11 @@ class Auto:
 
     The full table is measured if its noise, summed to all two-way tables, is clearly below that of measuring the
     two-way tables themselves, and small compared with the number of records. Else the expected error decides. It is
-    computed from public facts, for weak, usual and strong dependence; the method is taken that is never far from the
-    best. The choices are: all two-way tables, if one model holds them; one-way margins alone; or ``one_look``.
-    ``one_look`` spends budget inside its run to learn how strong dependences are, and ends with one-way margins, a tree
-    or more. For very many attributes a tree is chosen. The plan is the plan of the chosen method.
+    computed from public facts, from weak to strong dependence; the method is taken that is never far from the best.
+    All three-way tables are measured if their noise is below what a sample would show and two-way tables lose little.
+    The choices are: all two-way tables, if one model holds them; a tree of pairs (``mst``); one-way margins alone; or
+    ``one_look``, which spends budget inside its run to learn how strong dependences are, and ends with one-way margins,
+    a tree or more. The plan is the plan of the chosen method.
     """
 
     name: ClassVar[str] = "auto"
@@ -80,8 +90,9 @@ class Auto:
     must: str = ""
     """What must be answerable, one item per line: questions such as ``crosstab(sex, age)``, formulas,
     ``predict(income)``. It is added to what the schema asks for."""
-    must_share: str = SHARE
-    """The share of the budget that is set aside for the tables that this needs."""
+    must_share: str | None = None
+    """The share of the budget that is set aside for the tables that this needs: by default 0.5, and 0.7 where the
+    schema has a survey weight."""
 
     def __post_init__(self) -> None:
         check_rows(self.draws, self.rows_by)
@@ -103,15 +114,24 @@ class Auto:
         if whole is not None and _whole_is_clearer(schema, whole, pairs) and not _sparse(schema, whole, request):
             reason = "histogram: the full table is small enough that its noise is below that of separate margins."
             return _with_reason(whole, reason)
+        triples = self._all_triples(schema, request, pairs)
+        if triples is not None:
+            reason = "ipf: with this budget all three-way tables add less noise than a sample of the data has."
+            return _with_reason(triples, reason)
         if pairs is not None and (self.draws == "posterior" or self.refine):
             return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
-        if len(schema.names) > MOST_CHOSEN:
-            reason = f"mst: more than {MOST_CHOSEN} attributes; only a tree of pairs is chosen."
+        most = MOST_CHOSEN_EPSILON if isinstance(request.budget, PureDP) else MOST_CHOSEN
+        if len(schema.names) > MOST_JOINED and not self.refine and self.draws == "fit":
+            alone = Independent(rows_by=rows_law(self.draws, self.rows_by), **self._musts).plan(schema, request)
+            reason = f"independent: with more than {MOST_JOINED:,} attributes there are too many pairs to choose from."
+            return _with_reason(alone, reason)
+        if len(schema.names) > most:
+            reason = f"mst: more than {most} attributes; only a tree of pairs is chosen."
             return _with_reason(self._with_answers(Mst, schema, request), reason)
         return self._by_expected_error(schema, request, pairs)
 
     def _by_expected_error(self, schema: Schema, request: Request, pairs: Plan | None) -> Plan:
-        """One-way margins, all pairs, or a look that decides inside the run: the one with the least expected error."""
+        """One-way margins, a tree, all pairs, or a look that decides inside the run, by the expected error."""
         try:
             looking = self._with_answers(OneLook, schema, request)  # what would run is what is compared
         except UnsupportedError:
@@ -119,20 +139,18 @@ class Auto:
                 raise
             return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
         offered = {"one_look": looking}
+        if not self.refine:
+            offered["mst"] = self._with_answers(Mst, schema, request)
         if pairs is not None:
             offered["ipf"] = pairs
         if not self.refine and self.draws == "fit" and (request.records or request.rows):
-            law = rows_law(self.draws, self.rows_by)
-            offered["independent"] = Independent(rows_by=law, **self._musts).plan(schema, request)
-        chosen = _least_regret(offered, schema)
-        if chosen == "one_look":
-            reason = "one_look: a noisy look inside the run decides how many pairs are worth their noise, none to many."
-            return _with_reason(looking, reason)
-        reasons = {
-            "independent": "independent: with this budget and so few rows, noise would hide what two-way tables add.",
-            "ipf": "ipf: one model holds all two-way tables, and choosing would not leave clearly less error.",
-        }
-        return _with_reason(offered[chosen], reasons[chosen])
+            alone = Independent(rows_by=rows_law(self.draws, self.rows_by), **self._musts).plan(schema, request)
+            # A look that finds nothing ends with one-way margins alone, with Gaussian noise at little cost. But where
+            # few tables are measured geometric noise is smaller, and all of it is for the taking only without a look.
+            if divides_epsilon(alone):
+                offered["independent"] = alone
+        chosen = least_regret(offered, schema, prefer={"ipf": ALL_PAIRS}) or "one_look"
+        return _with_reason(offered[chosen], f"{chosen}: {REASONS[chosen]}")
 
     def _with_answers(self, method: type[Mst | OneLook], schema: Schema, request: Request) -> Plan:
         """The plan of a method that chooses, with tables for ordinary questions beside it if nobody named others.
@@ -143,16 +161,17 @@ class Auto:
             return method(**self._shared).plan(schema, request)
         plain = method(**self._shared).plan(schema, request)
         # Where nothing of delta is used, parts of epsilon are divided, and shares are those of a pure budget.
-        divided = isinstance(request.budget, PureDP) or plain.options.get("noise") == "geometric"
+        divided = divides_epsilon(plain)
         asked = ordinary_needs(schema, request, divided=divided)
         share = ANSWERS_OF_EPSILON if divided else ANSWERS_OF_RHO
-        if asked:
+        while asked:
             options = {**self._shared, "must": asked, "must_share": share, "must_rows": False}
             if "noise" in plain.options:
                 options["noise"] = plain.options["noise"]
             plan = method(**options).plan(schema, request)
             if not says_nothing(plan, schema):
                 return plan
+            asked = fewer_needs(plan, schema)
         return plain
 
     @property
@@ -182,29 +201,29 @@ class Auto:
         except UnsupportedError:
             return None
 
+    def _all_triples(self, schema: Schema, request: Request, pairs: Plan | None) -> Plan | None:
+        """All three-way tables instead of all pairs, where neither the three-way nor the two-way tables can lose much.
+
+        How much they gain depends on the data, and nothing public shows it. What they cost is known. Needs a public
+        number of rows. Questions that somebody named have their own tables, and are left to all pairs.
+        """
+        size = request.records or request.rows
+        ways = [name for name in schema.names if schema[name].size > 1]
+        if pairs is None or not size or len(ways) <= 3 or self.draws != "fit" or self.refine:
+            return None
+        tables = comb(len(ways), 3)
+        if tables > MOST_TRIPLES or tables * schema.cells() > MOST_WORK:
+            return None
+        if Musts(must=self.must).read(schema, request.unit).needs:
+            return None
+        triples = Ipf(margins="3", **self._shared).plan(schema, request)
+        three, two = three_way_noise(triples, schema), (forecast(triples, schema), forecast(pairs, schema))
+        if three is None or two[0] is None or two[1] is None:
+            return None
+        return triples if three <= A_SAMPLE and two[0] <= two[1] + NEGLIGIBLE else None
+
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         return configure(plan.method, plan.options).run(plan, schema, gate, stream)
-
-
-def _least_regret(offered: Mapping[str, Plan], schema: Schema) -> str:
-    """The method whose expected error is never far from the least, whether dependences are weak, usual or strong.
-
-    Data may not be looked at, so no single strength can be assumed. A method is judged by its worst ratio to the best
-    of them; errors below that of a sample count as equal. Without a forecast (very many attributes) the look decides,
-    inside its run.
-    """
-    errors = {name: [forecast(plan, schema, strength) for strength in STRENGTHS] for name, plan in offered.items()}
-    known = {name: [one for one in found if one is not None] for name, found in errors.items()}
-    if any(len(found) < len(STRENGTHS) for found in known.values()):
-        return "one_look"
-    preferred = MUCH_LESS if known.get("ipf", [GOOD] * len(STRENGTHS))[1] < GOOD else CLEARLY_LESS
-    least: list[float] = [min(column) for column in zip(*known.values(), strict=True)]
-
-    def regret(name: str) -> float:
-        worst = max(max(one / max(best, NEGLIGIBLE), 1.0) for one, best in zip(known[name], least, strict=True))
-        return worst * (preferred if name == "ipf" else 1.0)
-
-    return min(known, key=regret)
 
 
 def _whole_is_clearer(schema: Schema, whole: Plan, pairs: Plan | None) -> bool:

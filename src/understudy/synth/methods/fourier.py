@@ -44,7 +44,7 @@ from understudy.synth.shared.margin_methods import (
     synthesis_from,
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
-from understudy.synth.shared.required_tables import LABEL, SHARE, Musts, is_required
+from understudy.synth.shared.required_tables import LABEL, Musts, is_required
 
 LEAST_DEVIATION = 1e-3  # of a cell, for the fit: a table that is known exactly has no noise
 MOST_COEFFICIENTS = 2_000_000
@@ -75,8 +75,9 @@ class Fourier:
     must: str = ""
     """What must be answerable, one item per line: questions such as ``crosstab(sex, age)``, formulas,
     ``predict(income)``. ``infer`` answers from the tables that this needs, and from nothing else."""
-    must_share: str = SHARE
-    """The share of the budget that is set aside for the tables that this needs."""
+    must_share: str | None = None
+    """The share of the budget that is set aside for the tables that this needs: by default 0.5, and 0.7 where the
+    schema has a survey weight."""
 
     def __post_init__(self) -> None:
         self._musts  # noqa: B018 - checks the options

@@ -30,6 +30,8 @@ from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.event import NoNoise
 from understudy.privacy.promise.plan import Option, Plan, Step
 from understudy.privacy.promise.sensitivity import margin_sensitivity
+from understudy.synth.shared.bounded_tables import BoundedNoise
+from understudy.synth.shared.margin_methods import public_records
 from understudy.synth.shared.method import (
     MAX_ROWS,
     Request,
@@ -77,6 +79,12 @@ class Histogram:
     prior: str = PRIOR
     """Prior strength in records, spread over all possible cells. Used with ``postprocess = published`` and without a
     guarantee only."""
+    noise: str = ""
+    """Another noise than the usual one: ``trimmed`` (Gaussian noise that stays within ``bound``; needs a delta) or
+    ``exponential`` (counts that are not negative; needs a pure epsilon and a public number of rows). Neither is more
+    accurate; see docs/theory/bounded-noise.md."""
+    bound: int = 0
+    """With ``noise = trimmed``: how many people a noisy count may be off at most."""
     sdc: str = ""
     """``uniques`` removes rows that repeat a person who is unique in the data. Used without a guarantee only, and no
     guarantee either."""
@@ -90,6 +98,8 @@ class Histogram:
             raise unknown_name("rows_by", self.rows_by, ROWS_BY)
         if self.postprocess not in POSTPROCESS:
             raise unknown_name("postprocess", self.postprocess, POSTPROCESS)
+        if self._bounded and self.postprocess == "published":
+            raise InputError("postprocess = published has noise of its own; leave noise out.")
         if self.postprocess == "published" and self.rows_by == "rounding":
             raise InputError("postprocess = published means multinomial rows; leave rows_by out.")
         if read_exact(self.prior, "prior") < 0:
@@ -103,6 +113,7 @@ class Histogram:
                 f"the full cross-tabulation has {count_text(cells)} cells; histogram takes at most {MAX_CELLS:,}. Use "
                 "a margin-based method, drop attributes ([[ignore]]), or use wider bins."
             )
+        self._bounded.check(request.budget, request.unit)
         possible = int(schema.allowed().sum())
         if self.postprocess == "published" and request.rows is None and not request.unit.public_total:
             raise InputError(
@@ -116,7 +127,7 @@ class Histogram:
         if self.sdc and not isinstance(request.budget, NonPrivate):
             raise InputError("sdc is for releases without a guarantee: what it removes depends on the data.")
         if not isinstance(request.budget, NonPrivate):
-            options = {"rows_by": self._rows_by}
+            options = {"rows_by": self._rows_by, **self._bounded.options}
             if self.postprocess != "published" and self.prior != PRIOR:
                 raise InputError(f"prior ({self.prior}) belongs to postprocess = published; leave it out.")
             if self.postprocess == "published":
@@ -130,6 +141,10 @@ class Histogram:
             options=options,
             notes=notes,
         )
+
+    @property
+    def _bounded(self) -> BoundedNoise:
+        return BoundedNoise(noise=self.noise, bound=self.bound)
 
     @property
     def _rows_by(self) -> str:
@@ -154,6 +169,10 @@ class Histogram:
             raise UnsupportedError(
                 "everything in this schema is fixed or constant under this unit; nothing is left to protect."
             )
+        if self._bounded:
+            (bounded,) = self._bounded.noises(request.budget, [table], [Fraction(1)], [possible])
+            step = measure_step(label=TABLE, margin=schema.names, noise=bounded, sensitivity=table, cells=possible)
+            return (step,), self._bounded.notes
         if unit.public_total and possible == 2:
             # With a public total one number gives both cells, and one person changes it by half as much.
             sensitivity = margin_sensitivity(schema, schema.names, unit, "first")
@@ -179,9 +198,12 @@ class Histogram:
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         if isinstance(plan.budget, NonPrivate):
             return self._run_plain(plan, schema, gate)
+        if self._bounded:
+            measured = gate.measure([self._bounded.query(step, schema, plan.unit) for step in plan.steps])
+            return self.redraw(plan, schema, measured, public_records(plan, gate), stream)
         first = int(schema.allowed().sum()) == 2 and plan.unit.public_total
         measured = gate.measure([query_of(step, "first" if first else "all") for step in plan.steps])
-        return self.redraw(plan, schema, measured, gate.records if plan.unit.public_total else None, stream)
+        return self.redraw(plan, schema, measured, public_records(plan, gate), stream)
 
     def redraw(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -27,9 +28,11 @@ from understudy.models.model import Model
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.mechanisms.noise import Exact
+from understudy.privacy.promise.calibrate import noise_for
 from understudy.privacy.promise.definition import Definition, NonPrivate
 from understudy.privacy.promise.event import NoNoise
 from understudy.privacy.promise.plan import Option, Plan, Step
+from understudy.synth.shared.bounded_tables import BoundedNoise
 from understudy.synth.shared.choosing_method import RefiningMethod
 from understudy.synth.shared.margin_methods import (
     check_copies,
@@ -96,11 +99,23 @@ class Ipf(RefiningMethod):
     sweeps: int = SWEEPS
     """After how many sweeps iterative proportional fitting stops where tables contradict one another (Raab used 5,000).
     Used with ``postprocess = published`` and without a guarantee only."""
+    noise: str = ""
+    """Another noise than the usual one: ``trimmed`` (Gaussian noise that stays within ``bound`` in every table; needs a
+    delta) or ``exponential`` (counts that are not negative; needs a pure epsilon and a public number of rows). Neither
+    is more accurate; see docs/theory/bounded-noise.md."""
+    bound: int = 0
+    """With ``noise = trimmed``: how many people a noisy count may be off at most."""
 
     def __post_init__(self) -> None:
         RefiningMethod.__post_init__(self)  # super() does not work in a class with slots
         if self.draws == "posterior" and (self.strata or self.postprocess == "published"):
             raise InputError("draws = posterior is for one joint model of all rows; leave strata and postprocess out.")
+        if self._bounded and (self.postprocess == "published" or self.refine):
+            raise InputError("noise is for margins that are fitted jointly; leave postprocess and refine out.")
+        if self.noise == "exponential" and self.draws == "posterior":
+            raise InputError(
+                "draws = posterior needs noise whose law does not depend on the count; noise = exponential is not."
+            )
         if self.refine and self.postprocess == "published":
             raise InputError("refine is not what Raab published; leave postprocess out.")
         for name, value, known in (
@@ -121,6 +136,7 @@ class Ipf(RefiningMethod):
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
         check_copies(self.draws, request.copies)
+        self._bounded.check(request.budget, request.unit)
         if self.draws == "posterior" and isinstance(request.budget, NonPrivate):
             raise InputError("draws = posterior is for noisy tables; without a guarantee there is no noise.")
         if self.refine:
@@ -137,6 +153,10 @@ class Ipf(RefiningMethod):
         for rules in {part.schema.zeros: part.schema for part in strata.parts}.values():
             check_model_size(rules, inner, [strata.inside(schema.margin(request.unit.fixed))])
         required = self._musts.read(schema, request.unit)
+        if required and self.noise == "exponential":
+            raise InputError(
+                "no question is answered from counts by the exponential mechanism; leave noise or must out."
+            )
         published = self._published(request.budget)
         if published and request.rows is None and not request.unit.public_total:
             raise InputError(
@@ -154,8 +174,12 @@ class Ipf(RefiningMethod):
             options={**self._options(request.budget), **self._musts.options(required)},
             notes=("NO GUARANTEE: rows are drawn from a model of the exact tables.",)
             if isinstance(request.budget, NonPrivate)
-            else (),
+            else self._bounded.notes,
         )
+
+    @property
+    def _bounded(self) -> BoundedNoise:
+        return BoundedNoise(noise=self.noise, bound=self.bound)
 
     def _margins(self, strata: Strata) -> list[Margin]:
         """The margins asked for; a number of ways counts the attributes inside the strata."""
@@ -173,7 +197,7 @@ class Ipf(RefiningMethod):
             stopped = {} if self.sweeps == SWEEPS else {"sweeps": self.sweeps}
             return {**options, **drawn, "postprocess": self.postprocess, "prior": self.prior, **stopped}
         drawn = {"split": self._split(budget), "rows_by": self._rows_by(budget)}
-        return {**options, **drawn, **drawn_option(self.draws)}
+        return {**options, **drawn, **drawn_option(self.draws), **self._bounded.options}
 
     def _split(self, budget: Definition) -> str:
         return self.split or ("equal" if self._published(budget) else "optimal")
@@ -190,7 +214,7 @@ class Ipf(RefiningMethod):
             steps = measure_steps(
                 schema, [*margins, *more], request.unit, request.budget, self._split(request.budget),
                 with_total=not self._published(request.budget), required=required.tables, set_aside=required.share,
-                extra=more,
+                extra=more, noises_for=self._bounded.noises if self._bounded else noise_for,
             )  # fmt: skip
             return tuple(replace(one, label=f"{LABEL}{one.label}") if one.margin in more else one for one in steps)
         margins = [*margins, *more]
@@ -211,7 +235,10 @@ class Ipf(RefiningMethod):
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         if self.refine:
             return self._refined().run(plan, schema, gate, stream)
-        measured = gate.measure([query_of(step) for step in plan.steps])
+        bounded = self._bounded
+        measured = gate.measure(
+            [bounded.query(step, schema, plan.unit) if bounded else query_of(step) for step in plan.steps]
+        )
         known = known_margins(schema, gate, plan.unit)
         synthesis = self._rows(plan, schema, measured, records=public_records(plan, gate), stream=stream, known=known)
         if isinstance(plan.budget, NonPrivate):
@@ -359,20 +386,25 @@ class _OneClique:
 
     def __init__(self, clique: Margin, belief: Floats, listed: Sequence[tuple[Margin, Floats]]) -> None:
         self._cells = belief.reshape(-1)
-        places = [
-            np.broadcast_to(
-                spread(np.arange(share.size, dtype=np.float64).reshape(share.shape), margin, clique), belief.shape
-            ).reshape(-1)
-            for margin, share in listed
-        ]
-        self._places = np.array(places, dtype=np.int32)
-        self._starts = np.cumsum([0, *(share.size for _, share in listed)])
+        self._sizes = np.array(belief.shape, dtype=np.int64)
         self._wanted = np.concatenate([share.reshape(-1) for _, share in listed])
+        self._all_pairs = len(clique) > 1 and [margin for margin, _ in listed] == list(combinations(clique, 2))
+        if not self._all_pairs:
+            places = [
+                np.broadcast_to(
+                    spread(np.arange(share.size, dtype=np.float64).reshape(share.shape), margin, clique), belief.shape
+                ).reshape(-1)
+                for margin, share in listed
+            ]
+            self._places = np.array(places, dtype=np.int32)
+            self._starts = np.cumsum([0, *(share.size for _, share in listed)])
 
     def sweep(self, times: int) -> float:
         """The largest change of a cell in the last of some sweeps."""
-        from understudy.models.proportional_fitting_compiled import sweep
+        from understudy.models.proportional_fitting_compiled import sweep, sweep_pairs
 
+        if self._all_pairs:
+            return float(sweep_pairs(self._cells, self._sizes, self._wanted, times))
         return float(sweep(self._cells, self._places, self._starts, self._wanted, times))
 
 

@@ -76,7 +76,7 @@ class Mst(ChoosingMethod):
     summary: ClassVar[str] = "a privately chosen tree of two-way margins; for very many attributes"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
     inference: ClassVar[str] = "selection not modelled"
-    chooses_first: ClassVar[bool] = True  # what is measured after the choice does not influence it
+    chooses: ClassVar[str] = "first"  # what is measured after the last choice influences none
 
     model_cells: int = MODEL_CELLS
 

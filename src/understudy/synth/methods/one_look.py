@@ -42,7 +42,7 @@ from understudy.synth.shared.expected_error import (
     OF_EMPTY,
     USUAL_RECORDS,
     PairChoice,
-    forecast,
+    least_regret,
     noise_without_pairs,
     shrunk_departures,
 )
@@ -105,7 +105,7 @@ class OneLook(ChoosingMethod):
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
     inference: ClassVar[str] = "selection not modelled"
     # What is measured after the choice does not influence it, unless there was a second look (AGAIN).
-    chooses_first: ClassVar[bool] = True
+    chooses: ClassVar[str] = "first"  # what is measured after the last choice influences none
 
     model_cells: int = MODEL_CELLS
     look_again: str = "auto"
@@ -182,16 +182,16 @@ class OneLook(ChoosingMethod):
         )
 
     def _with_less_error(self, schema: Schema, request: Request) -> Plan:
-        """The plan with Gaussian or with geometric noise, whichever has the smaller forecast.
+        """The plan with Gaussian or with geometric noise, whichever is forecast to be less far from the better.
 
         Geometric noise grows with the number of tables, Gaussian noise with its root. So if geometric noise is larger
         when no pair is chosen, it is larger whatever is chosen, and no forecast is needed.
         """
-        plans = [replace(self, noise=noise).plan(schema, request) for noise in ("gaussian", "geometric")]
-        usual, other = (noise_without_pairs(plan) for plan in plans)
+        plans = {noise: replace(self, noise=noise).plan(schema, request) for noise in ("gaussian", "geometric")}
+        usual, other = (noise_without_pairs(plan) for plan in plans.values())
         if other >= usual:
-            return plans[0]
-        return min(plans, key=lambda plan: forecast(plan, schema) or 0.0)
+            return plans["gaussian"]
+        return plans[least_regret(plans, schema) or "gaussian"]
 
     def _currency(self, budget: Definition, bound: Bound | None = None) -> Currency:
         """What is spent: parts of epsilon if geometric noise is asked for, else what the budget calls for."""
@@ -223,8 +223,8 @@ class OneLook(ChoosingMethod):
         if pairs:
             first_share = _first(schema, ones, unit, currency, plan.records or plan.rows)
             left = currency.amount * (1 - first_share - _looking(currency))
-            singles = measured[len(required.tables) :]
-            choice = self._choice(strata, currency, gate, singles, pairs=pairs, total=total, left=left)
+            answers, singles = measured[: len(required.tables)], measured[len(required.tables) :]
+            choice = self._choice(strata, currency, gate, singles, pairs=pairs, total=total, left=left, answers=answers)
             fits = self._fitting(strata, unit, required, pairs)
 
             def asked(
@@ -312,9 +312,13 @@ class OneLook(ChoosingMethod):
 
     def _choice(
         self, strata: Strata, currency: Currency, gate: Gate, measured: Sequence[Measurement], *,
-        pairs: Sequence[Margin], total: float, left: Fraction,
+        pairs: Sequence[Margin], total: float, left: Fraction, answers: Sequence[Measurement],
     ) -> PairChoice:  # fmt: skip
-        """The noisy look, and all that follows from it before anything is chosen."""
+        """The noisy look, and all that follows from it before anything is chosen.
+
+        ``answers`` are tables that must be measured. Rows follow one of them if its pair is chosen too, so that pair is
+        known so far already.
+        """
         schema, unit = strata.schema, gate.unit
         independence = Independence(strata, gate, measured, total)
         offered = [Candidate(margin=strata.joined(pair), model=narrowed(independence.counts(pair))) for pair in pairs]
@@ -334,11 +338,12 @@ class OneLook(ChoosingMethod):
         explained = np.hypot(np.hypot(*errors[ends].T), rows)
         most = np.array([independence.largest_departure(pair) for pair in pairs])
         one_powers, pair_powers = independence.powers(pairs)
+        already = {one.margin: 1.0 / max(one.mechanism.variance, LEAST_VARIANCE) for one in answers}
         return PairChoice(
             one_powers=one_powers * protected,
             first=known,
             pair_powers=pair_powers,
-            known=np.zeros(len(pairs)),  # required tables are measured for answers, not for rows
+            known=np.array([already.get(strata.joined(pair), 0.0) for pair in pairs]),
             ends=ends,
             departures=shrunk_departures(noisy.astype(float), explained, noise.variance, most),
             most=most,

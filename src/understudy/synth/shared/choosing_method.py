@@ -15,7 +15,7 @@ from understudy.privacy.promise.plan import Option, Plan
 from understudy.synth.shared.margin_methods import check_rows, drawn_option, rows_law, total_of
 from understudy.synth.shared.merged_bins import Refined, check_refined, refuse_without_model
 from understudy.synth.shared.method import Synthesis
-from understudy.synth.shared.required_tables import SHARE, Musts, Required
+from understudy.synth.shared.required_tables import Musts, Required
 from understudy.synth.shared.strata import read_strata, synthesis_of
 
 AGAIN = "again "  # the labels of tables that were chosen after others had been measured begin with this
@@ -38,8 +38,9 @@ class FittedMethod:
     must: str = ""
     """What must be answerable, one item per line: questions such as ``crosstab(sex, age)``, formulas,
     ``predict(income)``. It is added to what the schema asks for."""
-    must_share: str = SHARE
-    """The share of the budget that is set aside for the tables that this needs."""
+    must_share: str | None = None
+    """The share of the budget that is set aside for the tables that this needs: by default 0.5, and 0.7 where the
+    schema has a survey weight."""
     must_rows: bool = True
     """Whether rows follow these tables too, as far as a model holds them; ``false``: they are for ``infer`` alone,
     unless the method chooses them as well."""

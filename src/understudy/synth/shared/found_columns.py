@@ -22,9 +22,10 @@ import numpy as np
 
 from understudy.core.discovered_codes import OTHER, generations, parent_chain
 from understudy.core.exact_numbers import sqrt_down
-from understudy.core.measurement import CLASSES, Measurement
+from understudy.core.measurement import CLASSES, CODES, Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema, level_text
+from understudy.core.survey_design import effects_to_measure
 from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.models.found_bins import cell_counts, find_bins, levels_of, number_of_bins
 from understudy.privacy.exact.stability_delta import least_threshold
@@ -40,6 +41,14 @@ from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.promise.sensitivity import code_sensitivity, margin_sensitivity
 from understudy.synth.shared.currency import Currency
 from understudy.synth.shared.expected_error import forecast
+from understudy.synth.shared.measured_effects import (
+    announced_effects,
+    effect_queries,
+    effect_steps,
+    effects_share,
+    told_effects,
+    with_measured_effects,
+)
 from understudy.synth.shared.method import Request, Synthesis, configure
 
 Planner = Callable[[Schema, Request], Plan]
@@ -109,8 +118,13 @@ def _looks_at_codes(attribute: Attribute) -> list[Look]:
 
 
 def share_of(schema: Schema) -> Fraction:
-    """The share of the budget for finding: a tenth, plus a twentieth for each open attribute, at most three tenths."""
-    return min(LEAST_SHARE + EACH * len(schema.open), MOST_SHARE)
+    """The share of the budget that is spent before the method begins: on finding, and on clusters."""
+    return _share_of_looks(schema) + effects_share(schema)
+
+
+def _share_of_looks(schema: Schema) -> Fraction:
+    """The share for finding: a tenth, plus a twentieth for each open attribute, at most three tenths."""
+    return min(LEAST_SHARE + EACH * len(schema.open), MOST_SHARE) if schema.open else Fraction(0)
 
 
 def plan_finding(planner: Planner, schema: Schema, request: Request, *, left: Definition | None = None) -> Plan:
@@ -126,7 +140,7 @@ def plan_finding(planner: Planner, schema: Schema, request: Request, *, left: De
     UnsupportedError
         If the guarantee cannot be divided between finding and the method, or has no delta for codes that occur.
     """
-    if not schema.open:
+    if not schema.open and not effects_to_measure(schema):
         return planner(schema, request)
     pure = _without_delta(schema, request.budget)
     if left is not None:
@@ -160,7 +174,10 @@ def _less_error(pure: Plan, plan: Plan, schema: Schema, request: Request) -> boo
     if any((step.standard_deviation or 0.0) > noise.get(step.label, 0.0) for step in without.steps if step.margin):
         return False
     least, most = forecast(without, likely), forecast(by_delta, likely)
-    return least is not None and most is not None and least < CLEARLY_LESS * most
+    if least is None or most is None:  # one attribute has no two-way tables; then its own noise counts
+        own = [step.standard_deviation or 0.0 for step in without.steps if step.margin]
+        return len(likely.names) == 1 and sum(own) < CLEARLY_LESS * sum(noise.values())
+    return least < CLEARLY_LESS * most
 
 
 def _divided(
@@ -168,6 +185,7 @@ def _divided(
 ) -> Plan:
     """The steps that find and the plan of the method, which together spend ``spent``; ``left`` is for the method."""
     steps = finding_steps(schema, request.unit, spent)
+    clusters = effect_steps(schema, request.unit, Currency.of(_beside_delta(schema, spent)))
     codes = any(one.most_codes for one in schema.open)
     likely = _likely(schema, request, steps)
     rests = _rests(schema, spent) if left is None else [left]
@@ -182,10 +200,10 @@ def _divided(
             plan,
             schema_fingerprint=schema.fingerprint,
             budget=request.budget,
-            steps=(*steps, *plan.steps),
-            finding=len(steps),
+            steps=(*steps, *clusters, *plan.steps),
+            finding=len(steps) + len(clusters),
             left=rest,
-            notes=(*_announced(schema, steps, request.unit), *plan.notes),
+            notes=(*_announced(schema, steps, request.unit), *announced_effects(clusters), *plan.notes),
         )
         if codes:  # what is measured after they were found depends on how many there are, within what is left of rho
             whole = replace(whole, adaptive=True, read_by="concentrated")
@@ -218,12 +236,15 @@ def finding_steps(schema: Schema, unit: Unit, budget: Definition) -> tuple[Step,
         )
     if not isinstance(budget, PureDP | ApproxDP | ZCDP):
         names = ", ".join(f"'{attribute.name}'" for attribute in schema.open)
+        what = f"finding bins and codes of {names}" if names else "measuring design effects"
         raise UnsupportedError(
-            f"finding bins and codes of {names} needs a guarantee that can be divided (pure, approx, zcdp), which "
-            f"{budget.title} is not; give edges instead of bounds, or list the levels."
+            f"{what} needs a guarantee that can be divided (pure, approx, zcdp), which {budget.title} is not; give "
+            "edges instead of bounds, list the levels, and declare design effects."
         )
+    if not schema.open:
+        return ()
     currency, planned = Currency.of(_beside_delta(schema, budget)), looks(schema)
-    part = currency.amount * share_of(schema) / sum(look.weight for look in planned)
+    part = currency.amount * _share_of_looks(schema) / sum(look.weight for look in planned)
     occurring = sum(look.groups is None for look in planned)
     steps = []
     for look in planned:
@@ -334,12 +355,12 @@ def found_schema(schema: Schema, measured: Sequence[Measurement]) -> Schema:
     """The schema with what was found, from the noisy counts. Post-processing: everybody gets the same result."""
     counts, codes = {}, {}
     for attribute in schema.open:
-        own = [one for one in measured if one.margin == (attribute.name,)]
+        own = [one for one in measured if one.margin == (attribute.name,) and one.cells in (CLASSES, CODES)]
         if attribute.most_codes:
             codes[attribute.name] = find_codes(attribute, _generations(attribute, own))
         else:
             counts[attribute.name] = cell_counts(attribute, [one.values for one in own], _variances(own))
-    return _with(schema, counts, codes)
+    return with_measured_effects(_with(schema, counts, codes), measured)
 
 
 def _generations(attribute: Attribute, measured: Sequence[Measurement]) -> list[Generation]:
@@ -390,12 +411,16 @@ def run_finding(runner: Runner, plan: Plan, schema: Schema, gate: Gate, stream: 
     """Run a plan: first the steps that find, then the method with what was found."""
     if not plan.finding:
         return runner(plan, schema, gate, stream)
-    queries, codes = finding_queries(schema, plan.steps[: plan.finding])
+    looked = len(looks(schema))
+    queries, codes = finding_queries(schema, plan.steps[:looked])
     measured = [*(gate.measure(queries) if queries else ()), *(gate.discover(codes) if codes else ())]
     found = found_schema(schema, measured)
     gate.adopt(found)
+    if looked < plan.finding:  # classes of an attribute are those of the bins that were found
+        measured += gate.count_clusters(effect_queries(found, plan.steps[looked : plan.finding]))
+        found = found_schema(schema, measured)
     made = runner(after_finding(plan, found), found, gate, stream)
-    return replace(made, found=found, finding=tuple(measured), notes=(*_told(found), *made.notes))
+    return replace(made, found=found, finding=tuple(measured), notes=(*_told(found), *told_effects(found), *made.notes))
 
 
 def after_finding(plan: Plan, found: Schema) -> Plan:
@@ -425,7 +450,7 @@ def _announced(schema: Schema, steps: Sequence[Step], unit: Unit) -> tuple[str, 
             lines.append(
                 f"{what} are found inside the budget for {', '.join(names)}: a part of it counts {counted}, on each "
                 f"level with noise of standard deviation {max(spreads):.3g}. Finding takes "
-                f"{float(share_of(schema)):.0%} of the budget in all."
+                f"{float(_share_of_looks(schema)):.0%} of the budget in all."
             )
     for step in steps:
         if isinstance(step.event, ThresholdedNoise):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import combinations
 from math import comb
@@ -21,15 +21,18 @@ from understudy.models.posterior import posterior_models
 from understudy.models.published_model import Fitted, FittedPart
 from understudy.models.sample import DESCRIPTIONS, ROWS_BY
 from understudy.privacy.gate.gate import Gate
-from understudy.privacy.gate.measurement_steps import measure_step
+from understudy.privacy.gate.measurement_steps import Noise, measure_step
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 from understudy.privacy.promise.calibrate import noise_for
 from understudy.privacy.promise.definition import Definition, Unit
+from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.plan import Option, Plan, Step
 from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.synth.shared.method import MAX_ROWS, Synthesis, count_text
 
 Margin = tuple[str, ...]
+# A budget, sensitivities, shares of the budget and numbers of cells of several tables: the noise on each.
+NoisesFor = Callable[[Definition, Sequence[Sensitivity], Sequence[Fraction], Sequence[int]], Sequence[Noise]]
 TOTAL = "number of rows"
 TOTAL_SHARE = Fraction(1, 50)
 LARGEST_MARGIN = 10_000_000
@@ -123,14 +126,24 @@ def shares_by_cells(schema: Schema, margins: Sequence[Margin], power: Fraction) 
     return [Fraction(weight, sum(weights)) for weight in weights]
 
 
+def power_of_answers(schema: Schema, power: Fraction) -> Fraction:
+    """The power of the cells by which tables for answers share their budget: the usual one without a survey weight.
+
+    Shares by the least total variance over all cells leave little for an attribute of two levels. A weighted answer
+    about it sums few cells, each with its full noise, so that tables with a weight share more evenly.
+    """
+    return power if schema.weight is None else power / 2
+
+
 def measure_steps(
     schema: Schema, margins: Sequence[Margin], unit: Unit, budget: Definition, split: str, *, with_total: bool = True,
     required: Sequence[Margin] = (), set_aside: Fraction = Fraction(0), extra: Sequence[Margin] = (),
+    noises_for: NoisesFor = noise_for,
 ) -> tuple[Step, ...]:  # fmt: skip
     """Steps that measure every margin, and under ``add_remove`` the number of rows (``with_total``), in one budget.
 
-    ``set_aside`` is the share that the ``required`` margins have to themselves; they have a part of the rest too,
-    unless they are ``extra``.
+    ``noises_for`` gives the noise on several tables within one budget. ``set_aside`` is the share that the ``required``
+    margins have to themselves; they have a part of the rest too, unless they are ``extra``.
 
     ``split``: ``equal``, or ``optimal``: the least total variance over all cells. Noise of variance proportional to
     1/share^2 (geometric, pure budgets) wants shares in proportion to cells^(1/3), of 1/share (Gaussian) to cells^(1/2).
@@ -142,16 +155,16 @@ def measure_steps(
     shares = _shares(schema, movable, power, required=required, set_aside=set_aside, extra=extra)
     sensitivities = [margin_sensitivity(schema, margin, unit) for margin in movable]
     cells = [int(schema.allowed(margin).sum()) for margin in movable]
-    noises = noise_for(budget, sensitivities, shares=shares, cells=cells)
+    noises = noises_for(budget, sensitivities, shares, cells)
     queries = list(movable)
     if with_total and not unit.public_total:
         # The sums of the noisy tables estimate the number of rows too. It is measured by itself only if that is better.
         total = margin_sensitivity(schema, (), unit)
-        apart = noise_for(
+        apart = noises_for(
             budget,
             [*sensitivities, total],
-            shares=[*(share * (1 - TOTAL_SHARE) for share in shares), TOTAL_SHARE],
-            cells=[*cells, 1],
+            [*(share * (1 - TOTAL_SHARE) for share in shares), TOTAL_SHARE],
+            [*cells, 1],
         )
         by_sums = 1.0 / sum(
             1.0 / (count * max(noise.variance, LEAST_VARIANCE)) for count, noise in zip(cells, noises, strict=True)
@@ -177,8 +190,8 @@ def _shares(
     others = [margin for margin in margins if margin not in extra]
     aside = set_aside if others else Fraction(1)
     shares = dict.fromkeys(margins, Fraction(0))
-    for part, group in ((aside, wanted), (1 - aside, others)):
-        for margin, share in zip(group, shares_by_cells(schema, group, power) if group else (), strict=True):
+    for part, group, own in ((aside, wanted, power_of_answers(schema, power)), (1 - aside, others, power)):
+        for margin, share in zip(group, shares_by_cells(schema, group, own) if group else (), strict=True):
             shares[margin] += part * share
     return [shares[margin] for margin in margins]
 

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import log10
 from typing import Any, ClassVar, Protocol, get_type_hints, runtime_checkable
 
 from understudy.core.measurement import Draw, Measurement
@@ -246,7 +247,7 @@ def _read_option(method: str, name: str, value: Option, kind: Any) -> Option:
 
 def count_text(count: int) -> str:
     """A number of cells for people to read, however large it is."""
-    return f"{count:,}" if count < 10**15 else f"about 10^{len(str(count)) - 1}"
+    return f"{count:,}" if count < 10**15 else f"about 10^{int(log10(count))}"
 
 
 def check_request(kind: type[Synthesizer], schema: Schema, request: Request) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
+from math import comb
 
 import numpy as np
 
 from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
+from understudy.errors import UnsupportedError
 from understudy.models.fit import Tracker, structural_groups
 from understudy.models.junction_tree import tree_cells
 from understudy.privacy.gate.gate import Gate
@@ -28,6 +30,7 @@ from understudy.synth.shared.margin_methods import (
 )
 from understudy.synth.shared.strata import Strata, known_inside
 
+MOST_PAIRS = 5_000_000  # all are counted
 LEAST_EVEN = 0.01  # as a share of all records: noisy shares cannot prove that fewer records can differ
 PRIOR = 100.0  # prior strength in records while only one-way margins are known
 # The same while tables are chosen by a model. A fixed number is too weak for many records: the fit between two choices
@@ -86,9 +89,15 @@ def possible_pairs(strata: Strata, unit: Unit, model_cells: int) -> list[Margin]
             return sizes[pair[0]] * sizes[pair[1]] <= model_cells
         return tree_cells(sizes, [pair, *groups]) <= model_cells
 
+    names = [name for name in strata.inner if sizes[name] > 1]
+    if comb(len(names), 2) > MOST_PAIRS:
+        raise UnsupportedError(
+            f"{len(names):,} attributes have {comb(len(names), 2):,} pairs, and at most {MOST_PAIRS:,} are compared. "
+            "Leave columns out ([[ignore]]), or use the method 'independent'."
+        )
     return [
         pair
-        for pair in combinations([name for name in strata.inner if sizes[name] > 1], 2)
+        for pair in combinations(names, 2)
         if not is_public(strata.schema, strata.joined(pair), unit) and holds(pair)
     ]
 

@@ -30,11 +30,14 @@ from understudy.synth.shared.margin_methods import (
     is_public,
     margin_label,
     margin_step,
+    power_of_answers,
     shares_by_cells,
 )
 from understudy.synth.shared.method import Request, count_text
 
 SHARE = "0.5"
+# Where the schema has a survey weight, every published number is weighted and comes from a table with the weight.
+SHARE_WITH_WEIGHT = "0.7"
 LABEL = "required: "
 Z = 1.96  # of a normal law, for intervals of 95 percent
 SAYS_NOTHING = 0.5  # half the width at which an interval for the share of a cell contains every share
@@ -70,8 +73,8 @@ class Required:
 
     def steps(self, unit: Unit, currency: Currency) -> list[Step]:
         """The steps that measure the tables, larger ones with larger shares."""
-        power = Fraction(1, 2) if currency.concentrated else Fraction(1, 3)
-        if not currency.concentrated and not self.in_rows:
+        power = power_of_answers(self.schema, Fraction(1, 2) if currency.concentrated else Fraction(1, 3))
+        if not self.in_rows:
             power = Fraction(0)  # tables for answers alone: every cell is known equally well
         parts = shares_by_cells(self.schema, self.tables, power) if self.tables else []
         return [
@@ -127,11 +130,11 @@ class Musts:
     """The options that say what must be answerable; the texts under a method's fields describe them."""
 
     must: str = ""
-    must_share: str = SHARE
+    must_share: str | None = None
     must_rows: bool = True
 
     def __post_init__(self) -> None:
-        share = read_exact(self.must_share, "must_share")
+        share = read_exact(self.must_share or SHARE, "must_share")
         if not 0 < share < 1:
             raise InputError(f"must_share ({self.must_share}) must be between 0 and 1, such as 0.5.")
 
@@ -151,7 +154,7 @@ class Musts:
             schema=schema,
             needs=needs,
             tables=tables,
-            share=read_exact(self.must_share, "must_share") if tables else Fraction(0),
+            share=read_exact(self.share(schema), "must_share") if tables else Fraction(0),
             in_rows=self.must_rows,
         )
 
@@ -160,7 +163,12 @@ class Musts:
         said: dict[str, Option] = {"must": self.must} if self.must else {}
         if not required:
             return said
-        return {**said, "must_share": self.must_share, **({} if self.must_rows else {"must_rows": False})}
+        share = self.share(required.schema)
+        return {**said, "must_share": share, **({} if self.must_rows else {"must_rows": False})}
+
+    def share(self, schema: Schema) -> str:
+        """The share of the budget that the tables have to themselves, as it was given or by default."""
+        return self.must_share or (SHARE if schema.weight is None else SHARE_WITH_WEIGHT)
 
 
 def named_needs(schema: Schema, must: str) -> dict[str, Option]:
@@ -213,6 +221,23 @@ def says_nothing(plan: Plan, schema: Schema) -> bool:
     widths = [_width(plan, schema, need) for need in needs_of(schema, lines_of(str(plan.options.get("must", ""))))]
     people = plan.records or plan.rows or inf
     return any(width is not None and width >= TOO_WIDE * people for width in widths)
+
+
+def fewer_needs(plan: Plan, schema: Schema) -> str:
+    """As many pairs as noise does not hide, those of few cells first, where a plan for all of them hides them.
+
+    The variance of the noise grows with the number of tables, or with its square where epsilon is divided.
+    """
+    needs = needs_of(schema, lines_of(str(plan.options.get("must", ""))))
+    pairs = sorted(
+        (one for one in required_tables(schema, needs) if not is_public(schema, one, plan.unit)), key=schema.cells
+    )
+    widest = max((width for need in needs if (width := _width(plan, schema, need)) is not None), default=0.0)
+    people = plan.records or plan.rows
+    if not people or not widest:
+        return ""
+    count = int(len(pairs) * (TOO_WIDE * people / widest) ** 2)
+    return "\n".join(f"crosstab({', '.join(map(quoted, one))})" for one in pairs[: min(count, len(pairs) - 1)])
 
 
 def is_required(measurement: Measurement) -> bool:

@@ -212,3 +212,53 @@ def test_export_by_area(release, tmp_path):
         us.export(release, to="sav", by="city", out=tmp_path / "x")
     with pytest.raises(InputError, match="no outline has the id"):
         us.export(release, to="geojson", by="zip", out=tmp_path / "x", outlines=outlines)
+
+
+def test_a_name_that_only_one_area_has_needs_no_level(release):
+    """A state outside is an area of every level, always with the same places."""
+    named, full = (us.infer(release, f"count(home in {area})") for area in ("Massachusetts", "state Massachusetts"))
+    assert named.value == full.value
+    assert (
+        us.infer(release, "count(work in 'Eastfield')").value
+        == us.infer(release, "count(work in city Eastfield)").value
+    )
+    with pytest.raises(InputError, match="2 areas are called 'Harbour Point'; say which: city 'Harbour Point town'"):
+        us.infer(release, "count(home in Harbour Point)")
+
+
+def test_all_who_work_somewhere_are_the_measured_residents(release):
+    """Where everybody works is public, so that asking for an area of all workplaces tells nothing more."""
+    here = release.places.groupings["state"] == b"44"
+    ranges = CountRanges(release=release)
+    both, alone = ranges.count(here, here), ranges.count(here, None)
+    assert both.value == alone.value
+    assert both.reach() == pytest.approx(alone.reach(), rel=0.5)
+
+
+def test_profiles_have_segments_that_add_up_with_ranges_where_they_are_known(state):
+    found = us.synthesize(state, method="commute_tree", budget=us.PureDP(epsilon=4), segments="age,earnings")
+    columns = [name for name in found.segments if name.startswith("SA")]
+    for level, told in (("tract", True), ("zip", False), ("county", True)):
+        table = area_profiles(found, level)
+        workers = sum(table[f"workers_{one}"].to_numpy() for one in columns)
+        assert (workers == table["workers"].to_numpy()).all()
+        low, value, high = (table[f"residents_SA01{end}"].to_pylist() for end in ("_low", "", "_high"))
+        if level == "county":
+            assert all(a <= b <= c for a, b, c in zip(low, value, high, strict=True))
+        assert all((end is not None) == told for end in low[:1]) or level == "zip"
+        if told:
+            asked = us.infer(found, f"count(home in {level} {table['area'][0].as_py()}, segment SA01)")
+            assert low[0] <= max(asked.low, 0)
+            assert high[0] >= asked.high - 1
+
+
+def test_private_destinations_leave_the_measured_residents(state):
+    """Sizes of workplaces are noisy there, so ranges of flows are not known; the noisy count of a home area is."""
+    found = us.synthesize(state, method="commute", unit=us.Unit(kind="replace"), budget=us.PureDP(epsilon=4))
+    answer = us.infer(found, "count(home in state 44)")
+    assert answer.labels == ("valid",)
+    assert answer.low < answer.value < answer.high
+    with pytest.raises(UnsupportedError, match="noisy themselves"):
+        us.infer(found, "count(home in state 44, work in city Eastfield)")
+    profile = area_profiles(found, "county")
+    assert profile["work_only_low"].null_count == len(profile)

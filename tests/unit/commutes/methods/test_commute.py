@@ -103,7 +103,7 @@ def test_a_plan_is_made_from_places_alone_and_names_the_unit(world):
     assert plan.hash == us.plan(world.places, method="commute", budget=BUDGET).hash
     assert plan.unit.fixed == ("destination",)
     assert any("unit is a job" in note for note in plan.notes)
-    assert [step.action for step in plan.steps] == ["measure", "measure", "draw"]
+    assert [step.action for step in plan.steps] == ["measure", "measure", "measure", "draw"]
 
 
 def test_flows_need_areas_and_not_too_many_pairs(world, monkeypatch):
@@ -133,7 +133,7 @@ def test_measured_flows_come_back_in_the_release(world, tmp_path):
         drawn = release.coded()
         assert np.bincount(drawn[1], drawn[2], len(places)).tolist() == source.flows().sizes().tolist()
         off[part] = np.abs(flows(drawn) - true).sum() / 2 / true.sum()
-    assert off["0.4"] < 0.9 * off["0"]
+    assert off["0.4"] < off["0"]
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5_000_000])

@@ -211,7 +211,12 @@ def test_a_state_is_read_as_it_is_published(tmp_path):
     assert source.total() == sum(int(pa.compute.sum(one["S000"]).as_py()) for one in published)
     places = source.places
     assert list(places.areas) == ["state", "county", "tract"]
-    assert set(places.other_areas) == {"metro", "city", "zip"}
+    assert set(places.other_areas) == {"metro", "city", "zip", "ring"}
+    ring = {code: places.other_areas["ring"][places.codes_of([code])[0]] for code in ("25", "36", "06")}
+    assert [places.area_names["ring"][one.decode()] for one in ring.values()] == [
+        "outside, 0 to 50 miles", "outside, 100 to 250 miles", "outside, beyond 1000 miles"
+    ]  # fmt: skip
+    assert (places.other_areas["ring"][places.inside] == b"").all()
     assert places.area_names["metro"] == {"39300": "Harbour Point metro area"}
     assert places.area_names["state"]["25"] == "Massachusetts"
     assert (places.other_areas["city"] == b"").any()  # all nines: in no city

@@ -6,6 +6,7 @@ import itertools
 import os
 import subprocess
 import sys
+from math import prod
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable
 from understudy.engines.counting import kernel as kernels
 from understudy.engines.counting.kernel import Layout, NumbaKernel, NumpyKernel, kernel_for
-from understudy.engines.counting.tally import Tally, covering
+from understudy.engines.counting.tally import JOINT_CELLS, Tally, covering
 from understudy.errors import InputError, InternalError
 
 KERNELS = ("numba", "numpy")
@@ -132,6 +133,14 @@ def test_many_margins_at_once():
     margins = [*itertools.combinations(range(40), 2), *itertools.combinations(range(12), 3)]
     assert_same(counted(sizes, margins, [columns], kernel="numba"), sizes, columns, margins)
     assert len(covering(sizes, margins)) < len(margins) / 5
+
+
+def test_thousands_of_single_columns_are_covered_each_once():
+    sizes = [2 + column % 7 for column in range(10_000)]
+    tables = covering(sizes, [(column,) for column in range(0, 10_000, 2)])
+    assert sorted(column for table in tables for column in table) == list(range(0, 10_000, 2))
+    assert len(tables) < 1_000
+    assert max(prod(sizes[column] for column in table) for table in tables) <= JOINT_CELLS
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=9), st.data())

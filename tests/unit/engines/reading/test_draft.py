@@ -325,3 +325,16 @@ def test_a_rule_about_who_is_asked_can_be_taken_as_it_is_offered():
     offered = [line[2:] for line in text.splitlines() if line.startswith(("# [[rule]]", "# asked", "# otherwise"))]
     schema = parse_schema(text.replace("draft = true\n", "", 1) + "\n" + "\n".join(offered))
     assert len(schema.rules) == 1
+
+
+def test_codes_and_amounts_may_be_left_to_the_release():
+    rng = np.random.default_rng(8)
+    income = np.where(rng.random(4000) < 0.1, 99998, rng.lognormal(10.3, 0.9, 4000).round())
+    icd = np.where(rng.random(4000) < 0.7, "I10", [f"Z{number:03d}" for number in rng.integers(0, 400, 4000)])
+    visit = [f"2024-03-{day:02d}T08:{minute:02d}" for day, minute in rng.integers(1, 29, (4000, 2))]
+    text = draft_schema(pa.table({"income": income, "icd": icd, "visit": visit, "small": rng.exponential(1e-5, 4000)}))
+    schema = parse_schema(text.replace("draft = true\n", "", 1))
+    assert schema["income"].special == ((99998, "code 99998"),)
+    assert schema["visit"].kind == "date"
+    assert '# name = "icd"\n# levels = "discover"' in text
+    assert "# heavy_tail = true" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import understudy as us
@@ -169,3 +170,24 @@ def test_wide_files_and_long_fields(tmp_path):
             us.Schema(attributes=(us.Attribute(name="c1999", levels=(1, 2)),), ignore=tuple(names[:-1])),
         )
     assert len(str(caught.value)) < 1000
+
+
+def test_a_balanced_panel_has_a_key_whatever_its_name():
+    """As many rows of each value: no answer of people is spread like that. With one row more it may be an answer."""
+    person = [number for number in range(1, 211) for _ in range(4)]
+    choices = {"mode": [1, 2, 3, 4] * 210}
+    panel = us.draft_schema(pa.table({"individual": person, **choices}))
+    assert "'individual' looks like a key: 210 different values" in panel
+    assert 'columns = ["individual"]' in panel
+    ages = us.draft_schema(pa.table({"individual": [*person[:-1], 1], **choices}))
+    assert "'individual' looks like a key" not in ages
+
+
+def test_a_score_without_gaps_is_no_key():
+    """Whole numbers from 350 to 950, each in some rows: a key has as many rows for large ones as for middle ones."""
+    rng = np.random.default_rng(2)
+    score = np.clip(np.round(rng.normal(650, 130, 6000)), 350, 950).astype(int)
+    household = np.repeat(np.arange(1, 3001), rng.integers(1, 4, 3000))[:6000]
+    text = us.draft_schema(pa.table({"score": score[: len(household)], "household": household}))
+    assert "'household' looks like a key" in text
+    assert "'score' looks like a key" not in text

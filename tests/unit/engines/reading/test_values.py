@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 
 from understudy.commutes.source.places_file import read_places
+from understudy.core.file_format import FileFormat
 from understudy.core.schema import Attribute, Schema
+from understudy.core.schema_file import parse_schema, write_schema
 from understudy.engines.reading.encode import encode_table
 from understudy.engines.reading.values import canonical_texts, iso_day_number, values_of
 from understudy.engines.systems.local.inputs import open_local
@@ -89,3 +91,22 @@ def test_a_file_of_no_places_is_refused(tmp_path):
     (tmp_path / "places.csv").write_text("id,latitude,longitude\n")
     with pytest.raises(InputError, match="no rows"):
         read_places(tmp_path / "places.csv")
+
+
+def test_texts_among_numbers_and_dates_can_be_missing_values(tmp_path):
+    path = tmp_path / "messy.csv"
+    lines = ["pay,born", "12.5,2024-04-03T17:55:00", "refused,2024-02-31", "1_000,03.04.2024", "inf,2024-12-31 23:59Z"]
+    path.write_text("\n".join(lines))
+    attributes = (
+        Attribute(name="pay", bounds=(0, 100), missing=True),
+        Attribute(name="born", bounds=(datetime.date(2024, 1, 1), datetime.date(2024, 12, 31)), missing=True),
+    )
+    with pytest.raises(SchemaError, match="pay: 3 rows"):
+        open_local(str(path), Schema(attributes=attributes)).total()
+    schema = Schema(attributes=attributes, file=FileFormat(unreadable="missing"))
+    codes = open_local(str(path), schema).confidential_codes()
+    missing = [list(codes.columns[name] == schema[name].missing_code) for name in schema.names]
+    assert missing == [[False, True, True, True], [False, True, True, False]]
+    assert parse_schema(write_schema(schema)).file == schema.file
+    with pytest.raises(SchemaError, match="unreadable"):
+        FileFormat(unreadable="drop")  # type: ignore[arg-type]

@@ -50,3 +50,17 @@ def test_columns_of_the_design_are_not_read():
     public = us.Schema(attributes=(us.Attribute(name="sex", levels=("F",)),), design=design)
     data = pa.table({"sex": ["F"], "household": [7], "r1": [None], "r2": [-1.0]})
     assert encode_table(data, public).columns["sex"].tolist() == [0]
+
+
+def test_clipped_weights_are_counted_and_others_are_not():
+    import numpy as np
+    import pyarrow as pa
+
+    import understudy as us
+
+    weight = us.Weight(column="w", bounds=(1, 10), outside="clip")
+    schema = us.Schema(attributes=(us.Attribute(name="age", edges=(0, 50, 99), outside="clip"),), weight=weight)
+    table = pa.table({"age": [10, 60, 300], "w": np.array([0.5, 12.0, 3.0])})
+    assert us.check_data(table, schema) == 3
+    assert us.clipped_weights(table, schema) == 2  # the age beyond its edges is not a weight
+    assert us.clipped_weights(table.slice(2), schema) == 0

@@ -9,6 +9,7 @@ import pytest
 import understudy as us
 from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.measures.weighted import weighted
+from understudy.kinds.tables import Tables
 
 EDGES = (0.999, 1.001, 9.999, 10.001)
 
@@ -31,6 +32,7 @@ def test_weighted_shares_are_those_of_the_rows():
         assert rows["yes"][word] == pytest.approx(np.average(works, weights=data["w"].to_numpy()), abs=1e-3)
     assert found.findings[0].value == pytest.approx(abs(rows["yes"]["difference"]))
     assert found.findings[0].severity == "warning"
+    assert "weighted" in {one.name for one in Tables.shown}  # a screen and a report show it
 
 
 def test_without_a_weight_there_is_nothing_to_say():

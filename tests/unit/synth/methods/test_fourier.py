@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 import understudy as us
+from understudy.core.table import CodedSource, CodedTable
 from understudy.core.walsh import CONTRASTS, contrasts, masks_of, parts_of, table_of
 from understudy.demo.people import make_people, small_schema
 from understudy.errors import UnsupportedError
+from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.privacy.randomness.streams import SeededStream
+from understudy.synth.shared.method import configure
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 
@@ -77,6 +80,30 @@ def test_noise_is_of_one_size_and_the_budget_is_used_up():
     # Six coefficients: the three of one attribute move by 2; of a pair at most one sign differs, so they move by 2 too.
     assert plan.steps[0].event.scale == 12
     assert sum(step.cells for step in plan.steps) == 6
+
+
+def test_the_noise_of_a_release_is_as_large_as_one_unit_moves_all_coefficients():
+    """Halved noise would not pass. 720 geometric noises: their mean size has a standard error of 1/27 of the scale."""
+    schema = schema_of({"a": 16, "b": 16, "c": 16})
+    codes = np.random.default_rng(3).integers(0, 16, (1_000, 3))
+    people = CodedTable(schema=schema, columns={name: codes[:, place] for place, name in enumerate("abc")})
+    plan = us.plan(schema, method="fourier", budget=us.PureDP(epsilon=1), records=1_000)
+    stream = SeededStream(11)
+    gate = Gate(source=CodedSource(people), schema=schema, plan=plan, stream=stream)
+    made = configure(plan.method, plan.options).run(plan, schema, gate, stream)
+    noise = np.concatenate([
+        (one.values - contrasts(people.counts(one.margin))).ravel() for one in made.measurements
+    ])  # fmt: skip
+    # By hand: of 15 masks of an attribute 8 change their sign, of 225 masks of a pair 120, each by 2.
+    scale = 3 * 2 * 8 + 3 * 2 * 120
+    assert len(noise) == 3 * 15 + 3 * 225
+
+    def fits(found):
+        return abs(np.abs(found).mean() / scale - 1) < 4 / np.sqrt(len(noise))  # 1e-4
+
+    assert fits(noise)
+    assert not fits(0.7 * noise)
+    assert not fits(1.4 * noise)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Iterative proportional fitting on a junction tree: against the dense algorithm, and what it says when it cannot."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -82,3 +84,24 @@ def test_an_even_prior_has_margins_that_agree_even_with_structural_zeros():
     for margin, table in zip(margins, found, strict=True):
         assert np.allclose(table, margin_of(even, margin))
     assert fit_ipf(schema, list(zip(margins, found, strict=True)))[1].converged
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (4, 3, 2, 5), (2, 5, 6, 5, 10)])
+def test_sweeps_over_all_pairs_are_the_sweeps_over_any_tables(shape):
+    """The fast loop fits smaller and smaller tables; table by table it does what the plain loop does."""
+    from understudy.models.proportional_fitting_compiled import sweep, sweep_pairs
+
+    rng = np.random.default_rng(4)
+    places, wanted, index = [], [], np.indices(shape)
+    for first, second in combinations(range(len(shape)), 2):
+        share = rng.random((shape[first], shape[second]))
+        share[0, 0] = 0.0 if (first, second) == (0, 1) else share[0, 0]
+        wanted.append((share / share.sum()).ravel())
+        places.append((index[first] * shape[second] + index[second]).ravel())
+    starts = np.cumsum([0, *map(len, wanted)])
+    plain = np.full(index[0].size, 1 / index[0].size)
+    fast = plain.copy()
+    for times in (1, 3, 30):
+        moved = sweep(plain, np.array(places, dtype=np.int32), starts, np.concatenate(wanted), times)
+        assert sweep_pairs(fast, np.array(shape), np.concatenate(wanted), times) == pytest.approx(moved, abs=1e-12)
+        assert fast == pytest.approx(plain, abs=1e-12)

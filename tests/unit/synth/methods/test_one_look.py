@@ -8,7 +8,7 @@ import pytest
 
 import understudy as us
 from understudy.errors import InputError
-from understudy.inference.chosen_tables import tables_after_choosing
+from understudy.inference.chosen_tables import Choice, tables_after_choosing
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.promise.sensitivity import comparison_sensitivity
 from understudy.privacy.randomness.streams import SeededStream
@@ -69,7 +69,11 @@ def test_a_second_look_stays_within_the_budget_and_is_told_of(budget, unit):
     assert satisfies(compose(release.provenance.events, us.Unit(kind=unit), by=release.provenance.by), budget)
     labels = [one.label for one in release.measurements]
     assert any(label.startswith(AGAIN) for label in labels)
-    assert tables_after_choosing(release, ("v0", "v1")) is None
+    fresh = tables_after_choosing(release, ("v0", "v1"))  # what the second look depends on does not answer
+    assert fresh is not None
+    assert all(one.label.startswith(AGAIN) for one in fresh.measurements)
+    assert any(not one.label.startswith(AGAIN) and len(one.margin) == 2 for one in release.measurements)
+    assert not Choice(release=release).bounded_by_looks
     once = make(chain(), budget, unit, look_again="never")
     assert not any(one.label.startswith(AGAIN) for one in once.measurements)
 

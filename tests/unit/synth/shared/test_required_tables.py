@@ -200,6 +200,29 @@ def test_by_default_a_wide_file_has_tables_for_ordinary_questions():
     assert us.plan(many, budget=APPROX).options["must"].splitlines()[0] == "predict(a0)"
 
 
+def test_tables_for_answers_are_as_many_as_noise_does_not_hide():
+    """Small tables had three times the noise of large ones, so that one hidden table took all of them away."""
+
+    def steps(schema, records):
+        plan = us.plan(schema, budget=us.ApproxDP(epsilon=1, delta="1e-9"), records=records)
+        return [step for step in plan.steps if step.label.startswith(LABEL)]
+
+    sizes = (2, 2, 5, 6, 7, 9, 15, 16, 16, 30, 40, 99)
+    twelve = us.Schema(
+        attributes=tuple(us.Attribute(name=f"a{n}", levels=tuple(range(size))) for n, size in enumerate(sizes))
+    )
+    found = steps(twelve, 5000)
+    assert len(found) == 66
+    assert len({step.standard_deviation for step in found}) == 1
+    more = us.Schema(
+        attributes=(*twelve.attributes, *(us.Attribute(name=f"b{n}", levels=tuple("xyz")) for n in range(12)))
+    )
+    fewer = steps(more, 5000)
+    assert 100 < len(fewer) < 276
+    assert 0.08 < 1.96 * fewer[0].standard_deviation / 5000 < 0.1
+    assert max(step.cells for step in fewer) < max(step.cells for step in steps(more, 20_000))  # few cells first
+
+
 def test_what_is_named_goes_before_what_is_ordinary():
     plan = us.plan(WIDE, budget=APPROX, must="crosstab(a0, a5)")
     assert plan.options["must"] == "crosstab(a0, a5)"

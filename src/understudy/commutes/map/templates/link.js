@@ -1,5 +1,6 @@
 // A selection as the part of the address after "#", so that it can be sent to somebody: #dest=ID, #home=ID,
-// #dest-area=LEVEL:AREA, #dest-box=WEST,SOUTH,EAST,NORTH, #dest-polygon=LAT,LON;LAT,LON;..., and the same with home.
+// #dest-area=LEVEL:AREA, #dest-box=WEST,SOUTH,EAST,NORTH, #dest-polygon=LAT,LON;LAT,LON;..., #dest-outline=NAME, and the
+// same with home.
 
 import { everything } from "./select.js";
 
@@ -11,6 +12,7 @@ export function linkOf(world, selection) {
     const level = world.levels[value[0]];
     return `${side}-area=${encodeURIComponent(level.name)}:${encodeURIComponent(level.areas[value[1]])}`;
   }
+  if (kind === "outline") return `${side}-outline=${encodeURIComponent(world.outlineNames[value].text)}`;
   if (kind === "polygon") {
     return `${side}-polygon=${value.map((corner) => corner.map((degrees) => degrees.toFixed(4)).join(",")).join(";")}`;
   }
@@ -22,7 +24,7 @@ export function selectionOf(world, hash) {
   const text = hash.replace(/^#/, "");
   if (text === "") return { selection: everything("dest") };
   if (text === "home") return { selection: everything("home") };
-  const parts = /^(dest|home)(-area|-box|-polygon)?=(.*)$/s.exec(text);
+  const parts = /^(dest|home)(-area|-box|-polygon|-outline)?=(.*)$/s.exec(text);
   if (!parts) return { problem: "The link does not name a place, an area or a box." };
   const [, side, kind, raw] = parts;
   if (kind === "-box") {
@@ -38,6 +40,10 @@ export function selectionOf(world, hash) {
   try {
     if (kind === "-area") return areaSelection(world, side, raw);
     const id = decodeURIComponent(raw);
+    if (kind === "-outline") {
+      const value = world.outlineNames.findIndex(({ text, rings }) => text === id && rings.length);
+      return value < 0 ? { problem: `This page has no outline “${id}”.` } : { selection: { side, kind: "outline", value } };
+    }
     const place = world.places.ids.indexOf(id);
     return place < 0
       ? { problem: `This release has no place “${id}”.` }

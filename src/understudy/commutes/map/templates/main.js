@@ -128,6 +128,7 @@ class Page {
     let who = kind === "polygon" ? "the drawn area" : "the selected box";
     if (kind === "place") who = places.label(value);
     else if (kind === "area") who = levels[value[0]].names[value[1]];
+    else if (kind === "outline") who = this.world.outlineNames[value].text;
     return side === "dest" ? `Where workers of ${who} live` : `Where people of ${who} work`;
   }
 
@@ -300,8 +301,8 @@ class Page {
   // ---- what people do
 
   listen() {
-    makeCombobox(byId("search"), byId("found"), makeSearch(this.world), ({ kind, value }) => {
-      this.select({ side: this.selection.side, kind, value });
+    makeCombobox(byId("search"), byId("found"), makeSearch(this.world), ({ kind, value, away }) => {
+      this.select({ side: away ? "home" : this.selection.side, kind, value }); // nobody of this map works outside
       this.bringIntoView();
     });
     for (const input of document.querySelectorAll("input[name=side]")) {

@@ -6,7 +6,7 @@ import { makeRenderer } from "./renderer.js";
 
 const DRAG = 4; // pixels that a press may move and still be a click
 const MOST_LABELS = 6;
-const ZONE_FILLS = 1.5; // times the window that a zone may fill before its dots are replaced by areas
+const ZONE_FILLS = 0.5; // part of the window that a zone may span before its dots are replaced by areas
 const STEP = 7; // pixels between the corners of a drawn line
 const PICK = 26; // pixels within which a click finds a place
 
@@ -59,13 +59,13 @@ export class MapView {
       return pen;
     });
     drawOutlines(under, world, view, size, theme);
-    // Where one zone fills the window, a dot would pretend to an address that nobody knows.
+    // Where one zone spans half of the window, a dot would pretend to an address that nobody knows.
     const near = scene.zoneKm !== null && scene.zoneKm * view.scale > ZONE_FILLS * Math.min(size.width, size.height);
     this.renderer.draw(view, size, near ? [] : scene.layers(view), most);
     this.root.querySelector(".zoned").hidden = !near;
     this.root.querySelector(".dot").hidden = near;
     this.root.dataset.near = String(near);
-    if (near) drawZones(over, scene.zones, view, size, theme);
+    if (near && scene.zones) drawZones(over, world.places, scene.zones, view, size, theme, outlineLabels(world, view, size));
     const lines = !near && scene.flows.length > 0 && view.scale < scene.flowsUpTo;
     this.root.querySelector(".lines").hidden = !lines;
     if (lines) {

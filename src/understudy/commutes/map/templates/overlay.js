@@ -45,37 +45,76 @@ export function outlineLabels(world, view, size) {
     .sort((a, b) => b.width - a.width);
 }
 
-/** Areas with their counts, in place of dots that would pretend to be addresses. */
-export function drawZones(pen, zones, view, size, theme) {
-  const seen = zones.filter(({ around, jobs }) => around.length > 2 && jobs > 0);
-  const most = Math.max(1, ...seen.map(({ jobs }) => jobs));
+/**
+ * Areas with their counts, in place of dots that would pretend to be addresses. Every spot of the window belongs to the
+ * area of the nearest place, so that areas do not lie on each other; what is far from every place belongs to none.
+ */
+export function drawZones(pen, places, { of, names, jobs }, view, size, theme, more = []) {
+  const spots = nearestAreas(places, of, view, size);
+  const most = Math.max(1, ...jobs);
+  const sums = new Map(); // of each area: spots, and where they are
+  pen.fillStyle = theme.flow;
+  spots.forEach((area, spot) => {
+    if (area < 0) return;
+    const [column, row] = [spot % spots.columns, Math.floor(spot / spots.columns)];
+    const own = sums.get(area) ?? [0, 0, 0];
+    sums.set(area, [own[0] + 1, own[1] + column, own[2] + row]);
+    pen.globalAlpha = jobs[area] ? 0.1 + 0.45 * Math.sqrt(jobs[area] / most) : 0.03;
+    pen.fillRect(column * SPOT, row * SPOT, SPOT, SPOT);
+  });
+  pen.globalAlpha = 0.6;
   pen.strokeStyle = theme.ink;
   pen.lineWidth = 1;
-  const labels = [];
-  for (const { around, name, jobs } of seen) {
-    const corners = around.map(([x, y]) => screenOf(view, size.width, size.height, x, y));
-    pen.beginPath();
-    corners.forEach((corner, i) => (i ? pen.lineTo(...corner) : pen.moveTo(...corner)));
-    pen.closePath();
-    pen.fillStyle = theme.flow;
-    pen.globalAlpha = 0.08 + 0.4 * Math.sqrt(jobs / most);
-    pen.fill();
-    pen.globalAlpha = 0.5;
-    pen.stroke();
-    const middle = [0, 1].map((axis) => corners.reduce((sum, corner) => sum + corner[axis], 0) / corners.length);
-    labels.push({ text: `${name}: ${Math.round(jobs).toLocaleString("en")}`, left: middle[0], top: middle[1] });
-  }
+  pen.beginPath();
+  spots.forEach((area, spot) => {
+    const [x, y] = [(spot % spots.columns) * SPOT, Math.floor(spot / spots.columns) * SPOT];
+    if (x && spots[spot - 1] !== area) line(pen, x, y, x, y + SPOT);
+    if (y && spots[spot - spots.columns] !== area) line(pen, x, y, x + SPOT, y);
+  });
+  pen.stroke();
   pen.globalAlpha = 1;
-  drawLabels(pen, labels, size, theme);
+  const labels = [...sums]
+    .filter(([area]) => jobs[area] > 0)
+    .sort((one, other) => other[1][0] - one[1][0])
+    .map(([area, [count, columns, rows]]) => ({
+      text: `${names[area]}: ${Math.round(jobs[area]).toLocaleString("en")}`,
+      left: (columns / count + 0.5) * SPOT,
+      top: (rows / count + 0.5) * SPOT,
+    }));
+  drawLabels(pen, [...labels, ...more], size, theme);
 }
 
-/** The convex line around the places of every area, in kilometres. */
-export function areaHulls(places, areaOf, areaCount) {
-  const points = Array.from({ length: areaCount }, () => []);
+const SPOT = 5; // pixels
+const REACH = 4; // times half the way to the next place
+const FARTHEST = 160; // pixels
+
+function line(pen, x0, y0, x1, y1) {
+  pen.moveTo(x0, y0);
+  pen.lineTo(x1, y1);
+}
+
+/** The area of the place nearest to each spot of the window, row by row; -1 where no place is near. */
+export function nearestAreas(places, of, view, size) {
+  const [columns, rows] = [Math.ceil(size.width / SPOT), Math.ceil(size.height / SPOT)];
+  const found = new Int32Array(columns * rows).fill(-1);
+  const nearest = new Float64Array(columns * rows).fill(Infinity);
   for (let place = 0; place < places.count; place += 1) {
-    if (places.known(place)) points[areaOf[place]].push([places.x[place], places.y[place]]);
+    if (!places.known(place)) continue;
+    const [left, top] = screenOf(view, size.width, size.height, places.x[place], places.y[place]);
+    const reach = Math.min(Math.max(REACH * (places.spread?.[place] || 0) * view.scale, 3 * SPOT), FARTHEST);
+    const [from, to] = [Math.max(0, Math.floor((left - reach) / SPOT)), Math.min(columns - 1, Math.floor((left + reach) / SPOT))];
+    const [first, last] = [Math.max(0, Math.floor((top - reach) / SPOT)), Math.min(rows - 1, Math.floor((top + reach) / SPOT))];
+    for (let row = first; row <= last; row += 1) {
+      for (let column = from; column <= to; column += 1) {
+        const far = (column * SPOT + SPOT / 2 - left) ** 2 + (row * SPOT + SPOT / 2 - top) ** 2;
+        const spot = row * columns + column;
+        if (far >= nearest[spot] || far > reach ** 2) continue;
+        nearest[spot] = far;
+        found[spot] = of[place];
+      }
+    }
   }
-  return points.map((own) => (own.length > 2 ? hull(own) : []));
+  return Object.assign(found, { columns });
 }
 
 /** Flows as bows that are thin at the home and thick at the workplace. */

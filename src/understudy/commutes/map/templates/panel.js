@@ -34,6 +34,13 @@ export function showDistance(km, unit) {
   return Number.isNaN(km) ? "–" : `${onePlace.format(unit === "mi" ? km / KM_PER_MILE : km)} ${unit}`;
 }
 
+/** Both ends of the range of a mean distance, which is never below zero. */
+export function rangeOfDistance(km, reachKm, unit) {
+  const inUnit = (end) => (10 * end) / (unit === "mi" ? KM_PER_MILE : 1); // tenths, rounded outwards
+  const [low, high] = [Math.floor(inUnit(Math.max(km - reachKm, 0))), Math.ceil(inUnit(km + reachKm))];
+  return `${onePlace.format(low / 10)}–${onePlace.format(high / 10)} ${unit}`;
+}
+
 /** The heading, the main figures and what is uncertain about them. `summaries` has one entry per release. */
 export function showSummary(root, title, summaries, { unit, reasons }) {
   const row = (name, values, kind = "") =>
@@ -43,9 +50,13 @@ export function showSummary(root, title, summaries, { unit, reasons }) {
   const facts = (name, value, show, kind) =>
     row(name, [...summaries.map((one) => show(value(one))), ...apart(value, show)], kind);
   const inUnit = (km) => showDistance(km, unit);
+  const meanOf = ({ meanKm, meanReachKm }) =>
+    meanReachKm
+      ? element("span", {}, inUnit(meanKm), element("small", {}, ` likely ${rangeOfDistance(meanKm, meanReachKm, unit)}`))
+      : inUnit(meanKm);
   const rows = [
     facts("synthetic jobs", (one) => one.jobs, showCount, "lead jobs"),
-    facts("mean distance", (one) => one.meanKm, inUnit, "mean"),
+    row("mean distance", [...summaries.map(meanOf), ...apart((one) => one.meanKm, inUnit)], "mean"),
     facts("median distance", (one) => one.medianKm, inUnit, "median"),
   ];
   FLOW_NAMES.forEach((name, i) => {
@@ -54,13 +65,13 @@ export function showSummary(root, title, summaries, { unit, reasons }) {
       const range = likely(flow.counts[i], flow.reach?.[i], Math.max(jobs, flow.counts[i] * 2 + 100));
       return element("span", {}, showCount(flow.counts[i]), element("small", {}, ` ${range}`));
     });
-    rows.push(row(name, [...told, ...apart((one) => one.flow.counts[i], showCount)], `flow flow-${i}`));
+    rows.push(row(name, [...told, ...apartInFlow(summaries, i)], `flow flow-${i}`));
   });
   if (summaries.some((one) => one.elsewhere)) {
-    rows.push(row("living elsewhere, beyond the map", summaries.map((one) => showCount(one.elsewhere)), "elsewhere"));
+    rows.push(facts("living elsewhere, beyond the map", (one) => one.elsewhere, showCount, "elsewhere"));
   }
   if (summaries.some((one) => one.unplaced)) {
-    rows.push(row("outside, without a distance", summaries.map((one) => showCount(one.unplaced)), "unplaced"));
+    rows.push(facts("outside, without a distance", (one) => one.unplaced, showCount, "unplaced"));
   }
   const table = element("table", { className: "facts" }, element("tbody", {}, ...rows));
   if (summaries.length > 1) {
@@ -72,6 +83,14 @@ export function showSummary(root, title, summaries, { unit, reasons }) {
 }
 
 const FLOW_NAMES = ["live and work here", "work here, live elsewhere", "live here, work elsewhere"];
+
+// How two releases differ in those who live and work in the selection, or do one of the two, with its range.
+function apartInFlow(summaries, i) {
+  if (summaries.length < 2) return [];
+  const change = summaries[0].flow.counts[i] - summaries[1].flow.counts[i];
+  const range = likelyChange(change, summaries.map((one) => one.flow.reach?.[i]));
+  return [element("span", {}, signed(change, showCount), element("small", {}, ` ${range}`))];
+}
 
 /** A difference with its sign; "±0" if there is none. */
 function signed(value, show) {

@@ -1,9 +1,10 @@
 // What one map has to draw for a selection: layers of dots, flows between areas, the shape of the selection.
 
 import { makeDots } from "./dots.js";
-import { areaCentres, areaHulls, shapeOf } from "./overlay.js";
+import { areaCentres, shapeOf } from "./overlay.js";
 import { KINDS } from "./renderer.js";
 import { flowsBetween, topGroups } from "./select.js";
+import { usualLevel } from "./world.js";
 
 const MOST_FLOWS = 40;
 const MOST_FLOWS_OF_SELECTION = 20;
@@ -46,12 +47,15 @@ export function makeScene(world, flows, summary, { selection, chosen, level, cou
   return scene;
 }
 
-// Areas that stand for dots when somebody comes closer than the release can see: their lines, names and counts.
+// Areas that stand for dots when somebody comes closer than the release can see, their names and counts.
 function zonesOf(world, summary, level) {
-  if (level === null) return [];
-  const { of, areas, names } = world.levels[level];
-  world.levels[level].hulls ??= areaHulls(world.places, of, areas.length);
-  return world.levels[level].hulls.map((around, area) => ({ around, name: names[area], jobs: summary.groups[area] }));
+  const usual = level ?? usualLevel(world.levels);
+  if (usual === null) return null;
+  const { of, areas, names } = world.levels[usual];
+  if (level !== null) return { of, names, jobs: summary.groups.subarray(0, areas.length) };
+  const jobs = new Float64Array(areas.length); // counted by place
+  of.forEach((area, place) => (jobs[area] += summary.groups[place]));
+  return { of, names, jobs };
 }
 
 // Lines between the largest areas of the other side and the middle of what is selected.

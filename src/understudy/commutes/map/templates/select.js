@@ -1,13 +1,13 @@
 // What is selected, and the numbers that follow from it.
 //
 // A selection is {side, kind, value}: side "dest" selects workplaces and shows homes, "home" the reverse; kind is "all",
-// "place" (value: number of the place), "area" (value: [level, area]), "box" (value: [west, south, east, north]) or
-// "polygon" (value: corners as [latitude, longitude]).
+// "place" (value: number of the place), "area" (value: [level, area]), "box" (value: [west, south, east, north]),
+// "polygon" (value: corners as [latitude, longitude]) or "outline" (value: number of a named outline).
 
 import { endOf, SHOWN } from "./dots.js";
 import { quantileKm } from "./histogram.js";
 import { wrapLongitude } from "./projection.js";
-import { byWholeAreas, reachOf, reachOfPairs, unsure, weightedMedian } from "./uncertainty.js";
+import { byWholeAreas, lawOf, meanReach, reachOf, reachOfPairs, unsure, weightedMedian } from "./uncertainty.js";
 
 export const everything = (side) => ({ side, kind: "all", value: null });
 
@@ -23,6 +23,12 @@ export function chosenPlaces(world, selection) {
     levels[level].of.forEach((of, place) => {
       if (of === area) chosen[place] = 1;
     });
+  } else if (selection.kind === "outline") {
+    const { rings } = world.outlineNames[selection.value];
+    for (let place = 0; place < places.count; place += 1) {
+      const within = rings.filter((ring) => places.known(place) && isInside(ring, places.x[place], places.y[place]));
+      chosen[place] = within.length % 2; // a ring within a ring is a hole
+    }
   } else if (selection.kind === "polygon") {
     const corners = selection.value.map((corner) => places.projection.forward(...corner));
     for (let place = 0; place < places.count; place += 1) {
@@ -82,10 +88,12 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
   const result = { jobs: 0, elsewhere: 0, unplaced: 0, known: 0, pairs: 0, fromModel: flows.law ? 0 : null };
   const whole = !chosen && selection.side === "home"; // all jobs of each workplace: their number is public
   const zones = new Map();
+  const workplaces = []; // what each shows of distances
   let kilometres = 0;
   for (let start = 0; start < flows.jobs.length; ) {
     const to = flows.destination[start];
     let end = start;
+    const near = { jobs: 0, sum: 0, squares: 0 };
     while (end < flows.jobs.length && flows.destination[end] === to) {
       const from = flows.origin[end];
       const jobs = flows.jobs[end];
@@ -98,6 +106,9 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
         } else {
           result.known += jobs;
           kilometres += flows.km[end] * jobs;
+          near.jobs += jobs;
+          near.sum += flows.km[end] * jobs;
+          near.squares += flows.km[end] ** 2 * jobs;
           byClass.add(classes[end], jobs);
         }
         if (from !== to && places.known(from) && places.known(to)) byTurn.add(turnOf(places, to, from), jobs);
@@ -108,8 +119,9 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
       end += 1;
     }
     const drawn = flows.totals.dest[to];
-    const law = flows.law && { model: flows.law.model[to], noise: flows.law.noise[to], zones: flows.law.zones[to] };
-    const unsureOf = law ? (count) => unsure(count, drawn, law) : certain;
+    const law = flows.law && lawOf(flows.law, to);
+    const unsureOf = law ? (count, outside) => unsure(count, drawn, lawOf(flows.law, to, outside)) : certain;
+    if (law && near.jobs) workplaces.push({ ...near, ...law });
     const shown = byGroup.flush(whole ? certain : unsureOf);
     byClass.flush(unsureOf);
     byTurn.flush(unsureOf);
@@ -119,6 +131,7 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
     start = end;
   }
   result.meanKm = result.known ? kilometres / result.known : NaN;
+  result.meanReachKm = flows.law ? meanReach(workplaces, flows.off) : null;
   result.medianKm = quantileKm(flows, 0.5, (pair) => !chosen || chosen[gate[pair]]);
   result.classes = byClass.counts;
   result.classReach = flows.law ? byClass.reach() : null;
@@ -126,6 +139,11 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
   // Places are smaller than the areas whose errors are known in jobs; their share of them is all that can be said.
   const part = areaOf && flows.all ? result.jobs / flows.all : 0;
   result.groupReach = flows.law ? byGroup.reach(part) : pairReach(world, flows, selection, chosen, areaOf, groups);
+  if (flows.law && areaOf && !whole) {
+    nearOffs(flows, places, chosen, (place) => areaOf[place], groups).forEach((near, group) => {
+      if (near) result.groupReach[group] = nearReach(result.groupReach[group], byGroup.variance(group), near);
+    });
+  }
   result.zones = weightedMedian(zones);
   result.turns = byTurn.counts;
   result.turnReach = flows.law ? byTurn.reach(part) : null;
@@ -150,32 +168,39 @@ function inAndOut(both, flows, places, chosen) {
   const part = flows.all ? here / flows.all : 0;
   if (!flows.law) return { counts: both.counts, reach: null };
   const [own, living] = [both.reach(part), both.reach(1 - part)[2]];
-  const inside = nearReach(own[0], both.variance(0), nearOff(flows, places, chosen));
+  const inside = nearReach(own[0], both.variance(0), nearOffs(flows, places, chosen, () => 0, 1)[0]);
   return { counts: both.counts, reach: [inside, inside, living] };
 }
 
 // The larger of two possible errors that all workplaces share takes part in the reach.
 const nearReach = (reach, variance, near) => Math.max(reach, 2 * Math.sqrt(variance) + near);
 
-// By how many jobs those who live where they work may be off: what is missing of the homes near the workplaces of their
-// groups, by noisy jobs by distance, with two standard errors. A group that is chosen in part counts as a whole.
-function nearOff(flows, places, chosen) {
-  const points = [];
-  const groups = new Set();
-  for (let i = 0; i < places.count; i += 1) {
-    if (!chosen[i] || !places.known(i)) continue;
-    points.push([places.x[i], places.y[i]]);
-    if (flows.near && flows.totals.dest[i]) groups.add(flows.near.of[i]);
+// By how many jobs those who live where they work may be off, in each group of the chosen places (all, if none are chosen):
+// what is missing of the homes near the workplaces of their groups, by noisy jobs by distance, with two standard errors. A
+// group of workplaces that is chosen in part counts as a whole.
+function nearOffs(flows, places, chosen, groupOf, groups) {
+  const [count, x, y, squares, jobs] = [0, 0, 0, 0, 0].map(() => new Float64Array(groups + 1));
+  const measured = Array.from({ length: groups + 1 }, () => new Set());
+  for (let place = 0; flows.near && place < places.count; place += 1) {
+    if ((chosen && !chosen[place]) || !places.known(place)) continue;
+    const group = groupOf(place);
+    count[group] += 1;
+    x[group] += places.x[place];
+    y[group] += places.y[place];
+    squares[group] += places.x[place] ** 2 + places.y[place] ** 2;
+    jobs[group] += flows.totals.dest[place];
+    if (flows.totals.dest[place]) measured[group].add(flows.near.of[place]);
   }
-  if (!groups.size) return 0;
-  const middle = [0, 1].map((axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length);
-  const squares = points.reduce((sum, [x, y]) => sum + (x - middle[0]) ** 2 + (y - middle[1]) ** 2, 0);
-  const radius = Math.sqrt(squares / points.length);
-  const { km, apart, variance } = flows.near;
-  const bands = km.filter((edge) => edge < radius).length + 1;
-  let sum = 0;
-  for (const group of groups) for (let band = 0; band < bands; band += 1) sum += apart[group * (km.length + 1) + band];
-  return Math.abs(sum) + 2 * Math.sqrt(variance * groups.size * bands);
+  return jobs.map((working, group) => {
+    if (!working) return 0;
+    const { km, apart, variance } = flows.near;
+    const [n, across, up] = [count[group], x[group] / count[group], y[group] / count[group]];
+    const radius = Math.sqrt(Math.max(squares[group] / n - across ** 2 - up ** 2, 0));
+    const bands = km.filter((edge) => edge < radius).length + 1;
+    let sum = 0;
+    for (const one of measured[group]) for (let band = 0; band < bands; band += 1) sum += apart[one * (km.length + 1) + band];
+    return Math.abs(sum) + 2 * Math.sqrt(variance * measured[group].size * bands);
+  });
 }
 
 // 1 for groups with places that have no coordinates: homes outside, whose errors are of another size.
@@ -220,7 +245,7 @@ function counter(size, flows, away = null) {
       let shown = 0;
       for (const group of touched) {
         counts[group] += here[group];
-        const found = unsureOf(here[group]);
+        const found = unsureOf(here[group], Boolean(away?.[group]));
         variances[group] += found.variance;
         modelled[group] += found.modelled;
         shown += here[group];
@@ -265,8 +290,7 @@ export function flowsBetween(flows, selection, chosen, level, number, most) {
     for (const [key, count] of here) {
       add(jobs, key, count);
       if (!flows.law) continue;
-      const law = { model: flows.law.model[to], noise: flows.law.noise[to], zones: flows.law.zones[to] };
-      const found = unsure(count, flows.totals.dest[to], law);
+      const found = unsure(count, flows.totals.dest[to], lawOf(flows.law, to));
       add(variances, key, found.variance);
       add(modelled, key, found.modelled);
     }

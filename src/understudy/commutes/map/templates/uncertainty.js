@@ -42,6 +42,33 @@ export function reachOf(variance, modelled, off = MODEL_OFF_ALIKE, part = 0) {
   return 2 * Math.sqrt(variance) + (modelled > 0 ? Math.max(off.share * modelled, off.jobs * part) : 0);
 }
 
+/** The law of one workplace, for homes inside or outside: these may have zones of their own. */
+export function lawOf(law, place, away = false) {
+  const zones = away && law.outside ? law.outside[place] : law.zones[place];
+  return { model: law.model[place], noise: law.noise[place], zones };
+}
+
+/**
+ * How far the mean distance of jobs reaches, from what each workplace shows: [{jobs, sum, squares, model, noise, zones}],
+ * with sums of distances and of their squares. A count of a workplace has `noise` times the variance of a sample, so the
+ * sum of its distances has `noise` times n times their variance. Jobs that follow the model, and homes inside a zone, may
+ * be off by a quarter of the spread of distances at each workplace, and by the shared error at all of them together. One
+ * or two jobs say little of their own spread, so it leans on that of all jobs.
+ */
+export function meanReach(workplaces, off = MODEL_OFF_ALIKE) {
+  const total = (value) => workplaces.reduce((sum, one) => sum + value(one), 0);
+  const jobs = total((one) => one.jobs);
+  if (!jobs) return null;
+  const everywhere = Math.max(total((one) => one.squares) / jobs - (total((one) => one.sum) / jobs) ** 2, 0);
+  const modelled = ({ model, zones }) => model + (1 - model) / Math.max(zones, 1);
+  const variance = total((one) => {
+    const spread = (one.squares - one.sum ** 2 / one.jobs + everywhere) / one.jobs;
+    return one.noise * one.jobs * spread + (MODEL_OFF_BY * modelled(one) * one.jobs) ** 2 * spread;
+  });
+  const shared = off.share * total((one) => modelled(one) * one.jobs) * Math.sqrt(everywhere);
+  return (2 * Math.sqrt(variance) + shared) / jobs;
+}
+
 /**
  * How far a sum of pairs of areas reaches, if every pair has noise of its own of this variance: the pairs of `areas` areas
  * on one side and `others` on the other. Half a job is added because noise is in whole jobs.

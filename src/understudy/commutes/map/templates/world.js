@@ -11,10 +11,11 @@ export function makeWorld(meta, arrays) {
   const levels = meta.levels.map((level, number) => ({
     name: level.name,
     areas: arrays[`level_${number}_areas`],
-    names: (arrays[`level_${number}_names`] ?? arrays[`level_${number}_areas`]).map((name) => name || "in none"),
+    names: arrays[`level_${number}_names`] ?? arrays[`level_${number}_areas`],
     of: arrays[`level_${number}_of`], // the area of every place
   }));
   for (const level of levels) {
+    level.names = level.names.map((name, area) => name || nameOfNone(places, level, area));
     const seen = new Set();
     level.of.forEach((area, place) => places.known(place) && level.areas[area] !== "" && seen.add(area));
     level.onMap = seen.size;
@@ -22,11 +23,28 @@ export function makeWorld(meta, arrays) {
   }
   const releases = meta.releases.map((about, number) => makeFlows(about, number, arrays, places));
   const shapes = (name) => makeOutlines(arrays, places.projection, name);
-  const outlineNames = (arrays.outline_names ?? []).map(([text, south, west, north, east]) => {
+  const outlines = shapes("outline");
+  const outlineNames = (arrays.outline_names ?? []).map(([text, south, west, north, east, first, count]) => {
     const corners = [[south, west], [north, east]].map((corner) => places.projection.forward(...corner));
-    return { text, corners };
+    return { text, corners, rings: outlines.slice(first, first + count).filter(isClosed) };
   });
-  return { meta, places, levels, releases, outlines: shapes("outline"), outlineNames, water: shapes("water"), roads: shapes("road") };
+  return { meta, places, levels, releases, outlines, outlineNames, water: shapes("water"), roads: shapes("road") };
+}
+
+// Lines have no inside.
+const isClosed = (ring) => ring.length > 3 && ring[0][0] === ring.at(-1)[0] && ring[0][1] === ring.at(-1)[1];
+
+// What the places in no area of a level are called: other states are in no ZIP, and the places of a state in no ring.
+function nameOfNone(places, level, none) {
+  let [inside, outside, others] = [0, 0, 0];
+  level.of.forEach((area, place) => {
+    if (area !== none) others += places.known(place) ? 1 : 0;
+    else if (places.known(place)) inside += 1;
+    else outside += 1;
+  });
+  if (!inside) return "outside";
+  if (!others && !outside) return "inside";
+  return outside ? "in none, or outside" : "in none";
 }
 
 function makePlaces(arrays) {
@@ -100,7 +118,12 @@ function makeFlows(about, number, arrays, places) {
     segments: (about.segments ?? []).map((_, place) => arrays[`segment_${number}_${place}`]),
     pairs: about.pairs ?? null, // level and noise of the pairs of areas that were measured, where that is all there is
     law: arrays[`model_${number}`] // of each place as a workplace, where the release states one
-      ? { model: arrays[`model_${number}`], noise: arrays[`noise_${number}`], zones: arrays[`cells_${number}`] }
+      ? {
+          model: arrays[`model_${number}`],
+          noise: arrays[`noise_${number}`],
+          zones: arrays[`cells_${number}`],
+          outside: arrays[`outside_${number}`] ?? null, // zones of homes outside, where those have their own
+        }
       : null,
   };
 }

@@ -126,6 +126,7 @@ def written_columns(file: FileFormat, schema: Schema) -> dict[str, Written]:
             one.name,
             one.kind,
             own=[level_text(own) for own in one.levels or _whole_codes(one)],
+            clock=bool(one.clock),
         )
         for one in described
     }

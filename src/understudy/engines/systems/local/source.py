@@ -7,28 +7,23 @@ again and again, does not read the file again.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers, Progress
-from understudy.core.counts import CodeCounts, Counts, SparseCounts
-from understudy.core.discovered_codes import OTHER
+from understudy.core.counts import ClusterCounts, CodeCounts, Counts, SparseCounts
 from understudy.core.mechanism import Words
-from understudy.core.schema import MISSING, Attribute, Schema
-from understudy.core.spreadsheet import as_cell
+from understudy.core.schema import Schema
 from understudy.core.table import CodedTable, Codes
-from understudy.engines.counting.bounding import rows_to_leave_out
+from understudy.engines.counting.bounding import id_texts, refuse_missing_ids, rows_to_leave_out
+from understudy.engines.counting.cluster_counts import cluster_counts
 from understudy.engines.counting.kernel import flat_cells
 from understudy.engines.counting.packing import hash_rows, pack, word_groups
 from understudy.engines.counting.scanned_source import (
@@ -39,10 +34,10 @@ from understudy.engines.counting.scanned_source import (
     needed_attributes,
 )
 from understudy.engines.counting.tally import Tally
+from understudy.engines.counting.unlisted_codes import CodeTally, open_codes, text_words, with_codes
 from understudy.engines.engine import engines
 from understudy.engines.reading.encode import Encoder, check_header, code_type, columns_to_read
 from understudy.engines.reading.readers import Reader, private_settings
-from understudy.engines.reading.values import canonical_texts, check_type, plain, readable_column
 from understudy.errors import InputError, UnderstudyError, UnsupportedError, unknown_name
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.randomness.fingerprint import RowSum
@@ -195,6 +190,39 @@ class LocalSource(ScannedSource):
             done += raw.num_rows
         return tally.counts()
 
+    def require_clusters(self, column: str) -> None:
+        """Refuses a column of clusters that is not there, or not filled in every row."""
+        if column not in self._reader.columns:
+            raise unknown_name("the column of clusters:", column, self._reader.columns, error=InputError)
+        refuse_missing_ids(
+            sum(id_texts(raw.column(column), column, self._missing_text).null_count
+                for raw in self._reader.batches([column])), column,
+        )  # fmt: skip
+
+    def count_clusters(
+        self, column: str, classes: Mapping[str, Sequence[int]], *, largest: int, within: str, stream: Words
+    ) -> ClusterCounts:
+        """Each row with the next of its cluster, and the sizes of clusters. Cluster and codes are held in memory."""
+        names = list(dict.fromkeys((*classes, *((within,) if within else ()))))
+        encoder, done = self._encoder(self.schema.names), 0
+        ids: list[pa.Array] = []
+        batches: list[Batch] = []
+        wanted = dict.fromkeys((*columns_to_read(self._reader.columns, self.schema, self.schema.names), column))
+        for raw in self._reader.batches(list(wanted)):
+            keep = self._kept(done, raw.num_rows)
+            ids.append(id_texts(raw.column(column), column, self._missing_text).filter(pa.array(keep)))
+            batch = self._in_found_bins({name: values[keep] for name, values in encoder.encode(raw).items()})
+            batches.append({name: batch[name] for name in names})
+            done += raw.num_rows
+        encoder.violations.check()
+        codes = {name: np.concatenate([np.empty(0, np.int64), *(one[name] for one in batches)]) for name in names}
+        texts = pa.chunked_array(ids, pa.large_string()).combine_chunks().dictionary_encode()
+        refuse_missing_ids(texts.null_count, column)
+        numbers = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        if within:
+            _, numbers = np.unique(numbers * self.schema[within].size + codes[within], return_inverse=True)
+        return cluster_counts(numbers.reshape(-1), codes, classes, largest=largest, stream=stream)
+
     def _in_found_bins(self, batch: Batch) -> Batch:
         found: Batch = dict(batch)
         for name, codes in self._recoded.items():
@@ -264,7 +292,8 @@ class LocalSource(ScannedSource):
         kept: list[Batch] | None = [] if wanted == self.schema.names and self._may_be_remembered() else None
         room, total = self._remembered_bytes, 0
         for raw in self._reader.batches(columns_to_read(self._reader.columns, self.schema, wanted)):
-            more = [word[self._kept(done, raw.num_rows)] for word in text_words(raw, self.schema) if sums is not None]
+            texts = text_words(raw, self.schema) if sums is not None else []
+            more = [word[self._kept(done, raw.num_rows)] for word in texts]
             batch = self._in_found_bins(self._without_left_out(encoder.encode(raw), done, raw))
             done += raw.num_rows
             total += _rows(batch)
@@ -301,16 +330,6 @@ class LocalSource(ScannedSource):
         first, last = np.searchsorted(self._left_out, [start, start + count])
         keep[self._left_out[first:last] - start] = False
         return keep
-
-
-def with_codes(declared: Schema, found: Schema) -> Schema:
-    """The declared schema with the codes that were found, where no public list had them."""
-    if not open_codes(declared):
-        return declared
-    return replace(
-        declared,
-        attributes=tuple(found[one.name] if one.most_codes and not one.among else one for one in declared.attributes),
-    )
 
 
 def _rows(batch: Batch) -> int:
@@ -384,76 +403,3 @@ def count_cells(batches: Iterable[Integers], *, memory: str = MEMORY) -> tuple[I
                 "files? TMPDIR names another folder for them."
             ) from None
     return result[0].finished(), result[1].finished()
-
-
-# Texts of columns with codes to discover: counted as they are, and hashed so that rows can be recognised.
-
-
-def open_codes(schema: Schema) -> tuple[str, ...]:
-    """The attributes whose codes are to be found without a public list."""
-    return tuple(one.name for one in schema.open if one.most_codes and not one.among)
-
-
-class CodeTally:
-    """Counts the texts of one column over all batches. Confidential."""
-
-    def __init__(self, attribute: Attribute, missing_text: str | None, length: int | None) -> None:
-        self._attribute = attribute
-        self._missing_text = missing_text
-        self._length = length
-        self._counted: Counter[str] = Counter()
-
-    def add(self, array: pa.Array, keep: NDArray[np.bool_]) -> None:
-        """The rows of a batch that are kept."""
-        with readable_column(self._attribute.name):
-            texts = _texts(array, self._attribute.name).filter(pa.array(keep))
-            for pair in pc.value_counts(texts).to_pylist():
-                if (code := self._code(pair["values"])) is not None:
-                    self._counted[code] += pair["counts"]
-
-    def _code(self, text: str | None) -> str | None:
-        """What a text is counted as; None if it is missing, too long, or cannot be a level."""
-        if not text or text == self._missing_text or len(text) > self._attribute.longest_code:
-            return None
-        if self._length is not None:
-            if len(text) <= self._length:
-                return None
-            text = text[: self._length]
-        return text if _can_be_level(text) else None
-
-    def counts(self) -> CodeCounts:
-        codes = tuple(sorted(self._counted))
-        values = np.array([self._counted[code] for code in codes], dtype=np.int64)
-        return CodeCounts(margin=(self._attribute.name,), _codes=codes, _values=values)
-
-
-def _can_be_level(text: str) -> bool:
-    """False for texts with another meaning in a release, and for texts that two levels would share in a CSV file."""
-    return text not in (OTHER, MISSING) and not (text.startswith("'") and as_cell(text[1:]) == text)
-
-
-def text_words(raw: pa.RecordBatch, schema: Schema) -> list[Integers]:
-    """For each column whose codes are to be found, a hash of the text of each row."""
-    words = []
-    for name in open_codes(schema):
-        with readable_column(name):
-            encoded = _texts(raw.column(name), name).dictionary_encode()
-        hashes = [_hash(text) for text in encoded.dictionary.to_pylist()] + [0]
-        places = pc.fill_null(encoded.indices.cast(pa.int64()), len(hashes) - 1)
-        words.append(np.array(hashes, dtype=np.int64)[places.to_numpy(zero_copy_only=False)])
-    return words
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
-
-
-def _texts(array: pa.Array, name: str) -> pa.Array:
-    array = plain(array)
-    check_type(array.type, name)
-    array.validate(full=True)
-    if pa.types.is_dictionary(array.type):
-        return _texts(plain(array.dictionary), name).take(array.indices)
-    if pa.types.is_null(array.type):
-        return array.cast(pa.large_string())
-    return canonical_texts(array)

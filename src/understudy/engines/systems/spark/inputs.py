@@ -168,6 +168,8 @@ def _check_kind(attribute: Attribute, kind: str) -> None:
         expected = "numbers"
     elif attribute.kind == "date" and (number or family == "boolean"):
         expected = "dates, or text such as 2026-01-31"
+    elif attribute.most_codes and not attribute.among:
+        pass  # numbers are codes too, by their text
     elif attribute.levels and number and not any(_is_number(level_text(level)) for level in attribute.levels):
         expected = f"texts such as '{level_text(attribute.levels[0])}'"
     if expected is not None:

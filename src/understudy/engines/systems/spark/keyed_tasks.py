@@ -21,6 +21,7 @@ from understudy.core.mechanism import Words
 from understudy.core.schema import Schema
 from understudy.engines.counting.bounding import PURPOSE, id_texts, kept_places
 from understudy.engines.counting.packing import pack, word_groups
+from understudy.engines.counting.unlisted_codes import column_texts, open_codes, text_words
 from understudy.engines.systems.spark.tasks import (
     Batches,
     DataChangedError,
@@ -43,9 +44,18 @@ def word_names(schema: Schema, first: tuple[str, ...] = ()) -> list[str]:
     return [f"word_{number}" for number in range(len(word_groups(schema, first)))]
 
 
+def hash_names(schema: Schema) -> list[str]:
+    return [f"hash_{number}" for number in range(len(open_codes(schema)))]
+
+
+def text_names(schema: Schema) -> list[str]:
+    return [f"text_{number}" for number in range(len(open_codes(schema)))]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitRowsTask:
-    """Each row as the id of its unit and its codes as words, fixed attributes first."""
+    """Each row as the id of its unit and its codes as words, fixed attributes first. For columns whose codes are to be
+    found, then a hash of its text, by which rows are in order on every engine, and the text itself."""
 
     scan: EncodedRows
     unit_id: str
@@ -56,10 +66,13 @@ class UnitRowsTask:
 
     def _rows(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
         schema: Schema = self.scan.schema.value
-        names, news = ["id", *word_names(schema, self.fixed)], News()
+        names = ["id", *word_names(schema, self.fixed), *hash_names(schema), *text_names(schema)]
+        news = News()
         for raw, codes in self.scan.with_rows(incoming, news):
             ids = id_texts(raw.column(self.unit_id), self.unit_id, self.scan.missing_text).cast(pa.string())
-            yield pa.record_batch([ids, *map(pa.array, pack(codes, schema, self.fixed))], names=names)
+            words = [*pack(codes, schema, self.fixed), *text_words(raw, schema)]
+            texts = [column_texts(raw, name).cast(pa.string()) for name in open_codes(schema)]
+            yield pa.record_batch([ids, *map(pa.array, words), *texts], names=names)
         if news.violations:
             raise DataChangedError("the data do not fit the schema any more.")
 
@@ -105,11 +118,15 @@ class _OpenUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepTask:
-    """Of rows sorted by unit and words, at most ``limit`` of each unit, as ``bounding`` says."""
+    """Of rows sorted by unit and words, at most ``limit`` of each unit, as ``bounding`` says.
+
+    ``texts``: how many columns of texts come last, each with a hash that came before all of them and is left out here.
+    """
 
     key: TravellingKey
     limit: int
     words: int
+    texts: int = 0
     held_rows: int = HELD_ROWS
 
     def __call__(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
@@ -122,7 +139,8 @@ class KeepTask:
             if not batch.num_rows:
                 continue
             ids = batch.column(0)
-            rows = np.stack([column.to_numpy() for column in batch.columns[1:]], axis=1)
+            columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns[1:]]
+            rows = np.stack(columns, axis=1)  # of objects, if there are texts
             changes = pc.not_equal(ids.slice(1), ids.slice(0, len(ids) - 1)).to_numpy(zero_copy_only=False)
             starts = np.concatenate([[0], np.flatnonzero(changes) + 1, [len(ids)]])
             first = 0
@@ -150,8 +168,10 @@ class KeepTask:
         return rows[keep]
 
     def _batch(self, rows: Integers) -> pa.RecordBatch:
-        columns = [pa.array(np.ascontiguousarray(rows[:, word])) for word in range(self.words)]
-        return pa.record_batch(columns, names=[f"word_{number}" for number in range(self.words)])
+        columns = [pa.array(np.ascontiguousarray(rows[:, word], np.int64)) for word in range(self.words)]
+        columns += [pa.array(rows[:, place], pa.string()) for place in range(self.words + self.texts, rows.shape[1])]
+        names = [f"word_{number}" for number in range(self.words)] + [f"text_{place}" for place in range(self.texts)]
+        return pa.record_batch(columns, names=names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.arrays import Integers, Progress
-from understudy.core.counts import Counts, SparseCounts
+from understudy.core.counts import CodeCounts, Counts, SparseCounts
 from understudy.core.mechanism import Stream, Words
 from understudy.core.schema import Schema
 from understudy.engines.counting.bounding import PURPOSE, refuse_missing_ids
@@ -28,6 +28,7 @@ from understudy.engines.counting.scanned_source import (
     must_be_bounded,
     needed_attributes,
 )
+from understudy.engines.counting.unlisted_codes import open_codes, with_codes
 from understudy.engines.engine import engines
 from understudy.engines.reading.encode import code_type, columns_to_read
 from understudy.engines.systems.spark.keyed_tasks import (
@@ -37,15 +38,19 @@ from understudy.engines.systems.spark.keyed_tasks import (
     KeepTask,
     StratumTask,
     UnitRowsTask,
+    hash_names,
+    text_names,
     word_names,
 )
 from understudy.engines.systems.spark.session import explained_failures
 from understudy.engines.systems.spark.tasks import (
     CHUNK,
+    CODE_COUNTS,
     COUNTS,
     MESSAGE,
     SPARSE_CELLS,
     Broadcast,
+    CodesTask,
     CountTask,
     EncodedRows,
     FoundRows,
@@ -139,6 +144,23 @@ class SparkSource(ScannedSource):
         order = np.argsort(cells)
         return SparseCounts(margin=margin, domain_cells=domain, _cells=cells[order], _values=values[order])
 
+    def count_codes(self, name: str, length: int | None) -> CodeCounts:
+        """How often each text occurs in a column whose codes are to be found, or each beginning of that length.
+
+        Texts are counted on the executors. All that occur come to the driver, each with its number of rows.
+        """
+        self.total()
+        with self._running("counting codes"):
+            frame, scan = self._source((name,))
+            task = CodesTask(
+                scan=scan, schema=self._shared_schema, name=name, length=length, missing_text=self._table.missing_text
+            )
+            counted = frame.mapInArrow(closure(task), CODE_COUNTS).groupBy("code").agg({"rows": "sum"})
+            grouped = counted.toDF("code", "rows").toArrow()
+        found = sorted(zip(grouped.column("code").to_pylist(), grouped.column("rows").to_pylist(), strict=True))
+        values = np.array([rows for _, rows in found], np.int64)
+        return CodeCounts(margin=(name,), _codes=tuple(code for code, _ in found), _values=values)
+
     def draw_strata(
         self,
         mechanisms: Sequence[TableMechanism],
@@ -190,16 +212,19 @@ class SparkSource(ScannedSource):
         assert unit.unit_id is not None  # noqa: S101  (else there is nothing to bound by)
         self._scan([], unit_id=unit.unit_id)
         key = key_of(stream, PURPOSE)
-        names = word_names(self.schema, unit.fixed)
+        names, texts = word_names(self.schema, unit.fixed), text_names(self.schema)
         encoded = self._encoded(self.schema.names, unit.unit_id)
         rows = UnitRowsTask(scan=encoded, unit_id=unit.unit_id, fixed=unit.fixed)
-        keep = KeepTask(key=key, limit=unit.rows_per_unit, words=len(names))
+        keep = KeepTask(key=key, limit=unit.rows_per_unit, words=len(names), texts=len(texts))
         columns = self._columns(self.schema.names, unit.unit_id)
         with self._running("grouping rows by unit"):
-            longs = ", ".join(f"{name} long" for name in names)
-            by_unit = self._table.select(columns).mapInArrow(closure(rows), f"id string, {longs}")
-            by_unit = by_unit.repartition(self._parallelism(), "id").sortWithinPartitions("id", *names)
-            kept = by_unit.mapInArrow(closure(keep, with_key=True), longs).persist()
+            hashes = hash_names(self.schema)
+            strings = [f"{name} string" for name in texts]
+            typed = ", ".join(["id string", *(f"{name} long" for name in (*names, *hashes)), *strings])
+            by_unit = self._table.select(columns).mapInArrow(closure(rows), typed)
+            by_unit = by_unit.repartition(self._parallelism(), "id").sortWithinPartitions("id", *names, *hashes)
+            typed = ", ".join([*(f"{name} long" for name in names), *strings])
+            kept = by_unit.mapInArrow(closure(keep, with_key=True), typed).persist()
         bounded = SparkSource(self._table, self.schema, unit_id=self._unit_id)
         bounded._unit, bounded._kept = unit, kept
         weakref.finalize(bounded, kept.unpersist).atexit = False
@@ -225,28 +250,42 @@ class SparkSource(ScannedSource):
         found = columns_to_read(self._table.columns, self.schema, names)
         return list(dict.fromkeys([*found, *([unit_id] if unit_id is not None else [])]))
 
-    def _encoded(self, names: tuple[str, ...], unit_id: str | None = None) -> EncodedRows:
+    def _encoded(
+        self, names: tuple[str, ...], unit_id: str | None = None, read_by: Shared | None = None
+    ) -> EncodedRows:
         return EncodedRows(
             rows=self._table.rows,
-            schema=self._shared_schema,
+            schema=read_by or self._shared_schema,
             names=names,
             columns=tuple(self._columns(names, unit_id)),
             missing_text=self._table.missing_text,
             unit_id=unit_id,
         )
 
-    def _source(self, names: tuple[str, ...], unit_id: str | None = None) -> tuple[Any, Scan]:
-        """The frame to scan and how a task reads codes of (at least) the attributes named from it."""
+    def _source(
+        self, names: tuple[str, ...], unit_id: str | None = None, read_by: Shared | None = None
+    ) -> tuple[Any, Scan]:
+        """The frame to scan and how a task reads codes of (at least) the attributes named from it.
+
+        ``read_by``: a schema with codes that were found, if the declared one has none.
+        """
         if self._declared is not None:
-            frame, scan = self._declared._source(names, unit_id)
+            declared, session = self._declared.schema, self._table.session
+            by_codes = with_codes(declared, self.schema)
+            reading = None if by_codes is declared else share(session, by_codes)
+            frame, scan = self._declared._source(names, unit_id, reading)
             recoded = {
                 name: codes.astype(code_type(self.schema[name]))
-                for name, codes in self.schema.recoded(self._declared.schema).items()
+                for name, codes in self.schema.recoded(by_codes).items()
             }
-            return frame, FoundRows(scan=scan, recoded=share(self._table.session, recoded))
+            return frame, FoundRows(scan=scan, recoded=share(session, recoded))
         if self._kept is not None and self._unit is not None:
-            return self._kept, PackedRows(schema=self._shared_schema, first=self._unit.fixed)
-        return self._table.select(self._columns(names, unit_id)), self._encoded(names, unit_id)
+            packed = PackedRows(
+                schema=self._shared_schema, first=self._unit.fixed, texts=open_codes(self.schema), read_by=read_by,
+                missing_text=self._table.missing_text,
+            )  # fmt: skip
+            return self._kept, packed
+        return self._table.select(self._columns(names, unit_id)), self._encoded(names, unit_id, read_by)
 
     def _scan(self, margins: list[tuple[str, ...]], unit_id: str | None = None) -> list[Counts]:
         """One scan. The first reads and checks every attribute; later ones read what is needed, and check that."""

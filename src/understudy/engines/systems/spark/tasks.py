@@ -31,6 +31,7 @@ from understudy.engines.counting.kernel import flat_cells
 from understudy.engines.counting.packing import hash_rows, unpack
 from understudy.engines.counting.scanned_source import needed_attributes
 from understudy.engines.counting.tally import Tally
+from understudy.engines.counting.unlisted_codes import CodeTally, text_words
 from understudy.engines.reading.encode import Encoder
 from understudy.engines.reading.readers import CsvReader, parquet_batches, parquet_shape
 from understudy.engines.reading.violations import Violations
@@ -41,6 +42,7 @@ MESSAGE = "kind int, number long, data binary"  # what tasks that count send
 COUNTS, NEWS = 0, 1
 CHUNK = 2**15  # counts sent in one piece: 256 KB, summed by one task
 SPARSE_CELLS = "cell long, rows long"
+CODE_COUNTS = "code string, rows long"
 SPARK_KINDS: dict[str, Callable[[pa.DataType], bool]] = {
     "boolean": pa.types.is_boolean, "bigint": pa.types.is_integer, "double": pa.types.is_floating,
     "decimal": pa.types.is_decimal, "date": pa.types.is_date, "timestamp": pa.types.is_timestamp,
@@ -230,7 +232,9 @@ def require_file(path: str) -> None:
 class Scan(Protocol):
     """Rows of a partition as codes, with news about them."""
 
-    def codes(self, incoming: Batches, news: News) -> Iterator[dict[str, Codes]]: ...
+    def with_rows(self, incoming: Batches, news: News) -> Iterator[tuple[pa.RecordBatch, dict[str, Codes]]]:
+        """Also the rows themselves; of rows that are codes already, the texts of columns with codes to be found."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,10 +248,6 @@ class EncodedRows:
     missing_text: str | None
     unit_id: str | None = None
 
-    def codes(self, incoming: Batches, news: News) -> Iterator[dict[str, Codes]]:
-        for _, codes in self.with_rows(incoming, news):
-            yield codes
-
     def with_rows(self, incoming: Batches, news: News) -> Iterator[tuple[pa.RecordBatch, dict[str, Codes]]]:
         encoder = Encoder(self.schema.value, self.names, missing_text=self.missing_text)
         encoder.violations = news.violations
@@ -260,15 +260,25 @@ class EncodedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedRows:
-    """Rows that are codes already, as words (see ``packing``), those of ``first`` in front."""
+    """Rows that are codes already, as words (see ``packing``), those of ``first`` in front. After the words come the
+    texts of the columns ``texts``, whose codes are to be found; ``read_by``: a schema that has them."""
 
     schema: Shared
     first: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    read_by: Shared | None = None
+    missing_text: str | None = None
 
-    def codes(self, incoming: Batches, news: News) -> Iterator[dict[str, Codes]]:
+    def with_rows(self, incoming: Batches, news: News) -> Iterator[tuple[pa.RecordBatch, dict[str, Codes]]]:
+        encoder = None
+        if self.read_by is not None:
+            encoder = Encoder(self.read_by.value, self.texts, missing_text=self.missing_text)
         for batch in incoming:
             news.rows += batch.num_rows
-            yield unpack([column.to_numpy() for column in batch.columns], self.schema.value, self.first)
+            words = batch.num_columns - len(self.texts)
+            codes = unpack([column.to_numpy() for column in batch.columns[:words]], self.schema.value, self.first)
+            raw = pa.record_batch(batch.columns[words:], names=list(self.texts)) if self.texts else batch
+            yield raw, codes if encoder is None else codes | encoder.encode(raw)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,10 +288,10 @@ class FoundRows:
     scan: Scan
     recoded: Shared
 
-    def codes(self, incoming: Batches, news: News) -> Iterator[dict[str, Codes]]:
+    def with_rows(self, incoming: Batches, news: News) -> Iterator[tuple[pa.RecordBatch, dict[str, Codes]]]:
         recoded: dict[str, Codes] = self.recoded.value
-        for batch in self.scan.codes(incoming, news):
-            yield {name: recoded[name][codes] if name in recoded else codes for name, codes in batch.items()}
+        for raw, batch in self.scan.with_rows(incoming, news):
+            yield raw, {name: recoded[name][codes] if name in recoded else codes for name, codes in batch.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,9 +314,9 @@ class CountTask:
         columns = [tuple(places[name] for name in margin) for margin in margins]
         news = News() if self.fingerprint_key is None else News(hashed=RowSum(self.fingerprint_key))
         with Tally(schema.shape(names), columns, threads=1) as tally:
-            for batch in self.scan.codes(incoming, news):
+            for raw, batch in self.scan.with_rows(incoming, news):
                 if self.fingerprint_key is not None:
-                    hash_rows(news.hashed, batch, schema)
+                    hash_rows(news.hashed, batch, schema, text_words(raw, schema))
                 tally.add([batch[name] for name in names])
             tables = tally.tables() if margins else []
         counts = np.concatenate([table.ravel() for table in tables]) if tables else np.empty(0, np.int64)
@@ -368,7 +378,7 @@ class SparseTask:
         schema: Schema = self.schema.value
         shape, news = schema.shape(self.margin), News()
         held: list[Integers] = []
-        for batch in self.scan.codes(incoming, news):
+        for _, batch in self.scan.with_rows(incoming, news):
             held.append(flat_cells([batch[name] for name in self.margin], shape))
             if sum(map(len, held)) >= MERGED_ROWS:
                 yield _merged(held)
@@ -377,6 +387,29 @@ class SparseTask:
             yield _merged(held)
         if news.violations:
             raise DataChangedError("the data do not fit the schema any more.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodesTask:
+    """How often each text occurs in a column whose codes are to be found; the data were checked by an earlier scan."""
+
+    scan: Scan
+    schema: Shared
+    name: str
+    length: int | None
+    missing_text: str | None
+
+    def __call__(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
+        return guarded(self._texts(incoming), reports=False)
+
+    def _texts(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
+        tally, news = CodeTally(self.schema.value[self.name], self.missing_text, self.length), News()
+        for raw, _ in self.scan.with_rows(incoming, news):
+            tally.add(raw.column(self.name), np.ones(raw.num_rows, bool))
+        if news.violations:
+            raise DataChangedError("the data do not fit the schema any more.")
+        codes, rows = tally.texts_and_rows()
+        yield pa.record_batch([pa.array(codes, pa.string()), pa.array(rows)], names=["code", "rows"])
 
 
 class DataChangedError(InputError):

@@ -8,7 +8,7 @@
   const words = JSON.parse(data.textContent);
   const names = Object.keys(words.attributes);
   const plain = (name) => (/^[A-Za-z_]\w*$/.test(name) ? name : "`" + name + "`");
-  const MOST = 8;
+  const MOST = 14;
 
   // Behind `attribute ==` its levels, at the beginning the kinds of questions, elsewhere the attributes.
   function found(text) {
@@ -50,5 +50,6 @@
   }
   box.addEventListener("input", show);
   box.addEventListener("click", show);
-  if (!box.value) show();
+  // Somebody who typed before this script was there has help at once; a question that was asked is left alone.
+  if (!box.value || box.value !== box.defaultValue) show();
 })();

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CLASSES, classEdgesKm, classesOf, classNames, classOf, classWidth, quantileKm } from "../../../../../src/understudy/commutes/map/templates/histogram.js";
 import { boxAround, chosenPlaces, everything, flowsBetween, isInside, summarise, topGroups } from "../../../../../src/understudy/commutes/map/templates/select.js";
+import { nearestAreas } from "../../../../../src/understudy/commutes/map/templates/overlay.js";
 import { usualLevel } from "../../../../../src/understudy/commutes/map/templates/world.js";
 import { testWorld } from "./world.mjs";
 
@@ -174,4 +175,30 @@ test("where only pairs of areas were measured, whole areas have ranges and parts
   assert.deepEqual([...reach(everything("home"))], [0, 0, 0]); // all jobs of each workplace are public
   assert.equal(reach(everything("dest"), null), null); // place by place
   assert.equal(counted(world, everything("dest")).classReach, null);
+});
+
+test("a named outline selects the places inside it, and not those in its hole", () => {
+  const world = testWorld();
+  const { x, y } = world.places;
+  const square = (middle, half) => {
+    const corners = [[-half, -half], [half, -half], [half, half], [-half, half], [-half, -half]];
+    return corners.map(([dx, dy]) => [x[middle] + dx, y[middle] + dy]);
+  };
+  const across = Math.abs(x[2] - x[0]);
+  world.outlineNames = [{ text: "Ring", rings: [square(1, 1.2 * across), square(1, 0.1 * across)] }];
+  const chosen = chosenPlaces(world, { side: "dest", kind: "outline", value: 0 });
+  assert.deepEqual([...chosen].slice(0, 5), [1, 0, 1, 0, 0]); // b is in the hole, d is far away, one is nowhere
+});
+
+test("a spot of the window belongs to the area of the nearest place, and to none far from all", () => {
+  const { places, levels } = testWorld();
+  const view = { x: places.x[1], y: places.y[1], scale: 20 };
+  const size = { width: 400, height: 100 };
+  const spots = nearestAreas(places, levels[0].of, view, size);
+  const at = (left, top) => spots[Math.floor(top / 5) * spots.columns + Math.floor(left / 5)];
+  const leftOf = (place) => 200 + (places.x[place] - view.x) * view.scale;
+  for (const place of [0, 1, 2]) assert.equal(at(leftOf(place), 52), levels[0].of[place]);
+  const between = (leftOf(1) + leftOf(2)) / 2;
+  assert.deepEqual([at(between - 6, 52), at(between + 6, 52)], [levels[0].of[1], levels[0].of[2]]);
+  assert.equal(at(395, 2), -1);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { byWholeAreas, drawVariance, followed, rangeOf, reachOf, reachOfPairs, unsure, weightedMedian } from "../../../../../src/understudy/commutes/map/templates/uncertainty.js";
+import { byWholeAreas, drawVariance, followed, lawOf, meanReach, rangeOf, reachOf, reachOfPairs, unsure, weightedMedian } from "../../../../../src/understudy/commutes/map/templates/uncertainty.js";
 
 /** Variance of a beta-binomial count, from its probabilities one by one. */
 function betaBinomialVariance(draws, a, b) {
@@ -89,4 +89,22 @@ test("an area has a value if all its places have it", () => {
   assert.deepEqual(byWholeAreas([0, 0, 1, 2], 4, (place) => place > 1), [false, true, true, undefined]);
   assert.equal(byWholeAreas([0, 0, 1], 2, (place) => place > 0), null);
   assert.deepEqual(byWholeAreas([0, 0, 1], 2, (place) => (place === 0 ? undefined : true)), [true, true]);
+});
+
+test("a mean distance reaches as far as its noise, the model and the error that all share", () => {
+  const one = { jobs: 4, sum: 20, squares: 120, model: 0, noise: 1, zones: 1e9 }; // a sample of four, and no model
+  const spread = (120 - 100 + 5) / 4; // its own, leaning on that of all, which is 5
+  assert.ok(Math.abs(meanReach([one]) - (2 * Math.sqrt(4 * spread)) / 4) < 1e-6);
+  const modelled = { ...one, model: 1 };
+  assert.ok(Math.abs(meanReach([modelled]) - (2 * Math.sqrt(4 * spread + 1 * spread) + 0.2 * 4 * Math.sqrt(5)) / 4) < 1e-6);
+  assert.ok(meanReach([modelled], { share: 0.5, jobs: 0 }) > meanReach([modelled]));
+  assert.ok(meanReach([one, one, one, one]) < meanReach([one]));
+  assert.equal(meanReach([]), null);
+});
+
+test("homes outside have zones of their own, where the release says so", () => {
+  const law = { model: [0.5], noise: [2], zones: [8], outside: [3] };
+  assert.equal(lawOf(law, 0).zones, 8);
+  assert.equal(lawOf(law, 0, true).zones, 3);
+  assert.equal(lawOf({ ...law, outside: null }, 0, true).zones, 8);
 });

@@ -248,7 +248,7 @@ def test_ignored_columns_are_not_read(tmp_path):
 FILES = {
     "empty": (b"", "is empty"),
     "not UTF-8": (b"sex,age,work\nF,20,\xff" + MARKER.encode() + b"\n", "not UTF-8"),
-    "UTF-16": ("sex,age,work\n".encode("utf-16"), "not UTF-8"),
+    "UTF-16": ("sex,age,work\n".encode("utf-16"), "UTF-16"),
     "row too long": (f"sex,age,work\nF,20,yes,{MARKER}\nF,20,yes\n", "1 row(s) do not have the 3 fields"),
     "row too short": (f"sex,age,work\n{MARKER}\nF,20,yes\n", "1 row(s) do not have the 3 fields"),
     "ragged only at the end": (f"{CSV * 1}{MARKER},20", "1 row(s) do not have the 3 fields"),
