@@ -81,9 +81,12 @@ def unknown_name(
 
     >>> print(unknown_name("method", "histogran", ["histogram", "aim"]))
     method 'histogran' is unknown; did you mean 'histogram'? Known: aim, histogram.
+    >>> print(unknown_name("level", "male", ["Male", "female"]))
+    level 'male' is unknown; did you mean 'Male'? Known: Male, female.
     """
     names = sorted(known)
-    near = get_close_matches(str(name), names, n=1)  # a spoiled file may hold a number or nothing in place of a name
+    asked = str(name)  # a spoiled file may hold a number or nothing in place of a name
+    near = [known for known in names if known.casefold() == asked.casefold()] or get_close_matches(asked, names, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else "."
     listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
     return error(f"{kind} '{name}' is unknown{hint} Known: {listed or 'none'}.")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 LARGEST_PRODUCT = 2**62  # rules are checked in whole numbers of 64 bits
 MOST_STEPS = 100_000  # until two numbers with a ratio in a range are found, or none is
 FIRST_DAY = datetime.date(1970, 1, 1)
+IF_MISSING = ("open", "not asked")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +40,12 @@ class Asked:
     """What is asked: names of attributes."""
     conditions: tuple[tuple[str, Condition], ...]
     """Who is asked: pairs of the name of an attribute and a ``Condition``, or a mapping. All of them must hold. If
-    the value of such an attribute is missing or a special code, nothing follows from it."""
+    the value of such an attribute is a special code, nothing follows from it; nor if it is missing, by default."""
     otherwise: str | None = None
     """The level, or the label of the special code, that others have; by default their value is missing."""
+    if_missing: str = "open"
+    """What follows where the value of a condition is missing: nothing (``"open"``), or ``"not asked"``: who was not
+    asked about a job is not asked about its wage either."""
 
     def __post_init__(self) -> None:
         names = (self.attributes,) if isinstance(self.attributes, str) else tuple(self.attributes)
@@ -50,6 +54,8 @@ class Asked:
         object.__setattr__(self, "conditions", tuple(pairs))
         if not names or not self.conditions:
             raise SchemaError("a rule with asked needs attributes, and asked_if with at least one condition.")
+        if self.if_missing not in IF_MISSING:
+            raise unknown_name("if_missing of a rule:", self.if_missing, IF_MISSING, error=SchemaError)
 
     def describe(self) -> str:
         """The rule in one line.
@@ -59,7 +65,8 @@ class Asked:
         str
             For example ``births is asked if sex in (female)``.
         """
-        return f"{', '.join(self.attributes)} asked only if {Impossible(conditions=self.conditions).describe()}"
+        known = " and known" if self.if_missing == "not asked" else ""
+        return f"{', '.join(self.attributes)} asked only if {Impossible(conditions=self.conditions).describe()}{known}"
 
     def zeros(self, schema: Schema) -> list[Impossible]:
         """The structural zeros: a person who does not meet a condition has no value.
@@ -82,8 +89,10 @@ class Asked:
         found = []
         for name, condition in self.conditions:
             met = set(condition.codes(schema[name]))
-            values = schema[name].code_names[: schema[name].bins]  # nothing follows from an unknown value
+            values = schema[name].code_names[: schema[name].bins]  # nothing follows from a special code
             others = [text for code, text in enumerate(values) if code not in met]
+            if self.if_missing == "not asked" and schema[name].missing:
+                others.append(schema[name].code_names[-1])
             for asked in self.attributes:
                 if asked in dict(self.conditions):
                     raise SchemaError(f"'{asked}' is asked on a condition about itself.")
@@ -113,8 +122,10 @@ class Asked:
         object
             The rule as plain lists and texts.
         """
+        told = [["if_missing", self.if_missing]] if self.if_missing != "open" else []  # older schemas keep theirs
         return [
             "asked", list(self.attributes), [[name, one.canonical()] for name, one in self.conditions], self.otherwise,
+            *told,
         ]  # fmt: skip
 
 

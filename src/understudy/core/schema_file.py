@@ -35,7 +35,7 @@ TOP_KEYS = (
 )  # fmt: skip
 WORKLOAD_KEYS = ("table", "question", "predict")
 RULE_KEYS = {
-    "asked": ("asked", "asked_if", "otherwise"),
+    "asked": ("asked", "asked_if", "otherwise", "if_missing"),
     "order": ("order",),
     "ratio": ("ratio", "at_least", "at_most"),
 }
@@ -265,7 +265,10 @@ def _rule(table: Mapping[str, Any], number: int) -> Rule:
         )
     if not isinstance(otherwise, str | None):
         raise SchemaError(f"{where}: otherwise ({_shown(otherwise)}) must be a text.")
-    return Asked(attributes=tuple(names), conditions=conditions_of(conditions, where), otherwise=otherwise)
+    return Asked(
+        attributes=tuple(names), conditions=conditions_of(conditions, where), otherwise=otherwise,
+        if_missing=table.get("if_missing", "open"),
+    )  # fmt: skip
 
 
 def tables_in(data: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
@@ -559,7 +562,9 @@ def rule_lines(rule: Rule) -> list[str]:
         return [f"ratio = {toml_value(list(rule.attributes))}", *told]
     met = ", ".join(f"{_key(name)} = {_condition(condition)}" for name, condition in rule.conditions)
     lines = [f"asked = {toml_value(list(rule.attributes))}", f"asked_if = {{ {met} }}"]
-    return lines if rule.otherwise is None else [*lines, f"otherwise = {toml_value(rule.otherwise)}"]
+    if rule.otherwise is not None:
+        lines.append(f"otherwise = {toml_value(rule.otherwise)}")
+    return lines if rule.if_missing == "open" else [*lines, f"if_missing = {toml_value(rule.if_missing)}"]
 
 
 def _condition(condition: Condition) -> str:

@@ -98,6 +98,26 @@ def test_whoever_is_not_asked_has_no_value():
     assert parse_schema(write_schema(schema)).fingerprint == schema.fingerprint
 
 
+@pytest.mark.parametrize("if_missing", ["open", "not asked"])
+def test_who_was_not_asked_about_a_job_is_not_asked_about_its_wage(if_missing):
+    schema = parse_schema(
+        'version = 1\n[[attribute]]\nname = "job"\nlevels = ["no", "yes"]\nmissing = true\n'
+        '[[attribute]]\nname = "wage"\nlevels = [0, 1]\nmissing = true\n'
+        f'[[rule]]\nasked = "wage"\nasked_if = {{ job = "yes" }}\nif_missing = "{if_missing}"\n'
+    )
+    allowed = schema.allowed()
+    for job, wage in np.ndindex(*allowed.shape):
+        assert allowed[job, wage] == (wage == 2 or job == 1 or (job == 2 and if_missing == "open"))
+    again = parse_schema(write_schema(schema))
+    assert again == schema
+    assert again.fingerprint == schema.fingerprint
+
+
+def test_what_follows_from_a_missing_value_is_one_of_two():
+    with pytest.raises(SchemaError, match="did you mean 'not asked'"):
+        us.Asked(attributes="wage", conditions={"job": us.Condition(levels=("yes",))}, if_missing="not-asked")
+
+
 def test_another_level_than_missing():
     schema = us.Schema(
         attributes=(

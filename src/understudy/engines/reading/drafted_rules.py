@@ -47,6 +47,7 @@ STILL_MISSING = 0.4  # at most, among those who are asked: then 30 empty rows in
 class _Rule:
     """Where a column is never filled, in words, and who is asked as a line of the schema."""
 
+    of: str  # the column that decides
     never: Flags
     words: str
     condition: str
@@ -78,9 +79,17 @@ def skip_patterns(
             found[name] = (
                 f"never filled where {', nor where '.join(rule.words for rule in rules)}. "
                 f"If the questionnaire says so, write:\n[[rule]]\nasked = {json.dumps([name], ensure_ascii=False)}\n"
-                f"asked_if = {{ {', '.join(rule.condition for rule in rules)} }}" + not_asked(attributes[name])
+                f"asked_if = {{ {', '.join(rule.condition for rule in rules)} }}"
+                + not_asked(attributes[name])
+                + _if_missing(flags, [empty[rule.of] for rule in rules])
             )
     return found
+
+
+def _if_missing(flags: Flags, unknown: list[Flags]) -> str:
+    """The line of a rule that says that nobody is asked of whom a condition is not known; none if it is not so."""
+    somewhere = np.logical_or.reduce(unknown)
+    return '\nif_missing = "not asked"' if somewhere.sum() >= LEAST_ROWS and flags[somewhere].all() else ""
 
 
 def _rules_about(flags: Flags, others: Mapping[str, tuple[Attribute, pa.Array, Flags]]) -> list[_Rule]:
@@ -150,6 +159,7 @@ def _by_level(attribute: Attribute, texts: pa.Array, flags: Flags) -> _Rule | No
         return None
     asked = [level_text(level) for level in attribute.levels if level_text(level) not in levels]
     return _Rule(
+        of=attribute.name,
         never=never,
         words=f"{attribute.name} is {', '.join(levels)}",
         condition=f"{_key(attribute.name)} = {json.dumps(asked, ensure_ascii=False)}",
@@ -168,7 +178,7 @@ def _by_bound(attribute: Attribute, texts: pa.Array, empty: Flags, flags: Flags)
         (numbers > high, f"is above {high:g}", f"{_key(attribute.name)} = {{ below = {_after(attribute, high)} }}"),
     ):
         if _convinces(never, flags):
-            return _Rule(never=never, words=f"{attribute.name} {words}", condition=condition)
+            return _Rule(of=attribute.name, never=never, words=f"{attribute.name} {words}", condition=condition)
     return None
 
 

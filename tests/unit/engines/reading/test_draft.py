@@ -338,3 +338,15 @@ def test_codes_and_amounts_may_be_left_to_the_release():
     assert schema["visit"].kind == "date"
     assert '# name = "icd"\n# levels = "discover"' in text
     assert "# heavy_tail = true" in text
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_a_question_about_the_answer_to_another(nested):
+    """Nobody without a job is asked about its wage; the draft says so only where the data do."""
+    rng = np.random.default_rng(6)
+    age = rng.integers(0, 90, 900)
+    job = np.where((age < 9) | (age > 80), None, rng.choice(["none", "office", "farm"], 900))
+    wage = np.where((job == "none") | (age < 9) | (nested & (age > 80)), None, rng.choice(["low", "high"], 900))
+    text = draft_schema(pd.DataFrame({"age": age, "job": job, "wage": wage}))
+    assert "never filled where job is none" in remarks(text, "wage")
+    assert ('# if_missing = "not asked"' in remarks(text, "wage")) == nested
