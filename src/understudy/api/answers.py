@@ -199,6 +199,8 @@ def infer(
 def questions(release: AnyRelease, *names: str) -> Askables:
     """Say what a release can be asked: its tables, with the best label of an answer and how wide one will be.
 
+    For commutes: the kinds of questions, and how areas are named.
+
     Parameters
     ----------
     release
@@ -228,8 +230,14 @@ def questions(release: AnyRelease, *names: str) -> Askables:
     >>> [(one.question, one.label) for one in us.questions(release, "sex", "smokes")]
     [('crosstab(sex, smokes)', 'valid')]
     """
-    from understudy.inference.askable import askable
+    from understudy.inference.askable import Askables, askable
+    from understudy.release.kind import kind_of_release
 
+    kind = kind_of_release(release)
+    if kind is not None and (told := kind.what_to_ask(release)):
+        if names:
+            raise InputError(f"names of attributes are for releases of tables; {kind.uses}.")
+        return Askables(tables=(), unasked=(), triples=0, notes=told)
     return askable(release, *names)
 
 

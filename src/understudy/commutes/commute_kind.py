@@ -298,6 +298,11 @@ class Commutes:
 
         return ask_commutes(release, question, level=level, before=before)
 
+    def what_to_ask(self, release: CommuteRelease) -> tuple[str, ...]:
+        from understudy.commutes.answers.asking import what_to_ask
+
+        return what_to_ask(release)
+
     def export(self, opened: Opened, asked: Mapping[str, Any]) -> Path:
         from understudy.commutes.answers.area_files import export_areas
 

@@ -276,6 +276,10 @@ class Households:
         if how.get("before") is not None:
             raise InputError("before is for releases of commutes; compare tables of people by their answers.")
 
+    def what_to_ask(self, release: HouseholdRelease) -> tuple[str, ...]:  # noqa: ARG002
+        """Nothing of its own."""
+        return ()
+
     def export(self, opened: Opened, asked: Mapping[str, Any]) -> Path:
         """Both tables, and both joined, as files for other programs."""
         for name in ("population", "by", "outlines"):

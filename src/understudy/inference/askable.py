@@ -148,7 +148,8 @@ class Askables:
         """
         shown = self.tables[:SHOWN]
         width = max([10, *(len(one.question) for one in shown)])
-        lines = [f"{'question':<{width}}  {'at best':<24}share of a cell within", "-" * (width + 50)]
+        head = [f"{'question':<{width}}  {'at best':<24}share of a cell within", "-" * (width + 50)]
+        lines = head if self.tables else []
         for one in shown:
             told = "-" if one.width is None else f"+/- {one.width:.2g}"
             lines.append(f"{one.question:<{width}}  {one.label:<24}{told}")

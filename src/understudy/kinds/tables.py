@@ -392,6 +392,10 @@ class Tables:
         if before is not None:
             raise InputError("before is for releases of commutes; compare tables of people by their answers.")
 
+    def what_to_ask(self, release: Release) -> tuple[str, ...]:  # noqa: ARG002
+        """Nothing of its own."""
+        return ()
+
     def export(self, opened: Opened, asked: Mapping[str, Any]) -> Path:
         to, population = asked["to"], asked.get("population")
         if asked.get("by") is not None or asked.get("outlines") is not None:

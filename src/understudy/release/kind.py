@@ -269,6 +269,10 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
         """The answer to a question in the kind's own words; nothing where the questions are those of tables."""
         ...
 
+    def what_to_ask(self, release: ReleaseT) -> tuple[str, ...]:
+        """Lines that tell what ``ask`` answers; none where the questions are those of tables."""
+        ...
+
     def export(self, opened: Any, asked: Mapping[str, Any]) -> Path:
         """Writes a release (``release.export.Opened``) for other programs; ``asked`` has ``to`` and its options."""
         ...

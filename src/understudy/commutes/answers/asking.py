@@ -70,6 +70,31 @@ def ask_commutes(
     return _change(answer, _answered(before, question, asked, level))
 
 
+def what_to_ask(release: CommuteRelease) -> tuple[str, ...]:
+    """The kinds of questions, with areas of this release, and by which levels areas are named."""
+    places = release.places
+    known = {
+        name: inside
+        for name, ids in places.groupings.items()
+        if (inside := np.unique(ids[places.inside & (ids != b"")])).size
+    }
+    several = [name for name, inside in known.items() if inside.size > 4] or list(known)
+    one = f"{several[0]} {known[several[0]][0].decode()!r}" if several else f"place {places.ids[0].decode()!r}"
+    lines = [
+        f"count(home in {one}, work in {one})  jobs; either condition may be left out",
+        f"share(home in {one} | work in {one})  of the jobs there, those of people who live here",
+        f"mean_distance(work in {one})  from home to work, in miles",
+        f"inflow_outflow({one})  who comes in, goes out, and does both in one place",
+    ]
+    if release.segments:
+        lines.append(f"count(work in {one}, segment {release.segments[0]})  jobs of one segment")
+    levels = ", ".join([*(f"{name} ({inside.size:,})" for name, inside in known.items()), f"place ({len(places):,})"])
+    lines.append(f"Levels: {levels}. An area is named by its id or name, without a level if no other is called so.")
+    if places.outside is not None:
+        lines.append("'outside' is everywhere outside: count(home in outside).")
+    return tuple(lines)
+
+
 def read_question(question: str, places: Places) -> Asked:
     """What a question is about.
 

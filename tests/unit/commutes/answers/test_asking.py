@@ -55,6 +55,19 @@ def test_counts_are_those_of_the_table_and_of_the_area_by_id_or_name(release):
     assert answer.labels == ("model-based",)
 
 
+def test_what_can_be_asked_is_listed_with_areas_of_the_release_and_can_be_asked(release):
+    told = us.questions(release)
+    assert len(told) == 0
+    examples = [line.partition("  ")[0] for line in told.notes if "  " in line]
+    assert len(examples) == 4
+    for example in examples:
+        assert us.infer(release, example).labels
+    assert "count(home in outside)" in told.summary()
+    assert "county (" in told.summary()
+    with pytest.raises(us.errors.InputError, match="names of attributes are for releases of tables"):
+        us.questions(release, "age")
+
+
 def test_public_numbers_of_jobs_have_no_range(release, state):
     answer = us.infer(release, "count(work in county 44001)")
     assert answer.interval == (answer.value, answer.value)
