@@ -13,7 +13,12 @@ import pytest
 import understudy as us
 from understudy.core.sampling_scheme import Sampling
 from understudy.errors import InputError, SchemaError, UnsupportedError
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.amplification import amplified
+from understudy.privacy.randomness.streams import SecureStream
+from understudy.release.growing import add_measurement
+from understudy.serving.pricing import confirmation_plan
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 SECRET = {"secret_membership": True, "rates_from": "frame"}
@@ -113,6 +118,8 @@ def test_clusters_and_adjusted_weights_are_refused():
         replace(SCHEMA.design, clusters="household")
     with pytest.raises(SchemaError, match="adjusted weights"):
         replace(SCHEMA, weight=replace(SCHEMA.weight, origin="nonresponse"))
+    with pytest.raises(SchemaError, match="adjusted weights"):  # each depends on who else was drawn
+        replace(SCHEMA, weight=replace(SCHEMA.weight, sums_to="sample"))
 
 
 @pytest.mark.parametrize(
@@ -141,3 +148,16 @@ def test_a_release_says_both_promises_and_a_schema_keeps_the_claim(tmp_path):
     without = replace(SCHEMA, design=us.Design(sampling_strata="region"))
     plain = us.synthesize(us.open_source(PEOPLE, without), budget=us.PureDP(epsilon=1), method="ipf")
     assert not any("drawn or not" in note for note in plain.provenance.notes)
+
+
+def test_the_sentence_about_the_population_is_not_said_of_what_joined_later():
+    source = us.open_source(PEOPLE, SCHEMA)
+    made = us.synthesize(source, budget=us.PureDP(epsilon=1), method="ipf", unit=us.Unit(fixed=("region",)))
+    plan = confirmation_plan(made.schema, made.statement.unit, ("poor", "w"), Fraction(1, 100), label="joined")
+    gate = Gate(source=source, schema=made.schema, plan=plan, stream=SecureStream())
+    (fresh,) = gate.measure([query_of(plan.steps[0])])
+    block = {"account": "people", "run": "r", "head": "h", "sequence": 2}
+    grown = add_measurement(made, fresh, plan=plan, ledger=block)
+    assert grown.statement.guarantee != made.statement.guarantee
+    assert not any("drawn or not" in note for note in grown.provenance.notes)
+    assert len(grown.provenance.notes) == len(made.provenance.notes) - 1
