@@ -138,6 +138,17 @@ def test_units_that_do_not_fit_are_refused_before_anything_is_charged(scheme, un
         us.plan(replace(SCHEMA, design=design), method="ipf", budget=us.PureDP(epsilon=1), unit=unit)
 
 
+def test_a_unit_that_does_not_fit_is_refused_in_a_plan_that_was_changed_too():
+    design = us.Design(clusters="home", protects="cluster")
+    attributes = (us.Attribute(name="region", levels=("N", "S")), us.Attribute(name="poor", levels=("no", "yes")))
+    schema = us.Schema(attributes=attributes, design=design)
+    homes = PEOPLE.drop(["w"]).append_column("home", pa.array([f"{k // 2}" for k in range(200)]))
+    plan = us.plan(schema, method="ipf", budget=us.PureDP(epsilon=1), unit=us.Unit(unit_id="home", rows_per_unit=2))
+    assert us.synthesize(us.open_source(homes, schema, unit_id="home"), plan=plan)
+    with pytest.raises(InputError, match="protects whole clusters"):  # although its steps are the same
+        us.synthesize(us.open_source(homes, schema), plan=replace(plan, unit=us.Unit(rows_per_unit=2)))
+
+
 def test_a_release_says_both_promises_and_a_schema_keeps_the_claim(tmp_path):
     (tmp_path / "s.toml").write_text(us.write_schema(SCHEMA))
     assert us.read_schema(tmp_path / "s.toml") == SCHEMA
