@@ -14,7 +14,6 @@ from understudy.engines.opening import open_source
 from understudy.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
-    from understudy.core.mechanism import Stream
     from understudy.engines.reading.draft_in_parts import Draft
     from understudy.privacy.promise.definition import Definition, Unit
 
@@ -175,7 +174,6 @@ def draft_privately(
     account: str,
     unit: Unit | str = "replace",
     out: str | os.PathLike[str] | None = None,
-    stream: Stream | None = None,
     **reading: Any,
 ) -> str:
     """Draft a schema from noisy counts, which are charged. The draft is public and needs no retyping.
@@ -198,8 +196,6 @@ def draft_privately(
         Who is protected: ``replace``, ``add_remove`` or a ``Unit``.
     out
         Write the draft into this new file too.
-    stream
-        A stream with a seed, for tests. The draft then says that it protects nobody.
     **reading
         How files are written, as for ``open_source``. Nothing about the format is taken from the data for free: say
         the delimiter (unless the first line shows it) and the encoding.
@@ -272,7 +268,7 @@ def draft_privately(
             "epsilon, name a delta, give fewer columns, or write the schema "
             "from a code book. Nothing was charged."
         )
-    made = synthesize(table, schema=classes, plan=planned, ledger=ledger, account=account, stream=stream)
+    made = synthesize(table, schema=classes, plan=planned, ledger=ledger, account=account)
     noisy = {one.margin: one for one in made.measurements if len(one.margin) == 1}
     columns = []
     for name, number in counted.items():

@@ -151,10 +151,13 @@ class LinkedSchema:
         for name in taken:
             if taken.count(name) > 1:
                 raise SchemaError(f"households have two columns called '{name}'; give each a name of its own.")
-        members = [self.household_id, ROLE, *([self.member_id] if self.member_id else []), *self.members.names]
+        # Without an id of their own members are numbered. A household that were identified by the same name would be
+        # taken for a person, who moves fewer rows of the tables of members.
+        members = [self.household_id, ROLE, self.person_id, *self.members.names]
         for name in members:
             if members.count(name) > 1:
-                raise SchemaError(f"members have two columns called '{name}'; give each a name of its own.")
+                number = "" if self.member_id else f" (a release numbers members in a column '{MEMBER}')"
+                raise SchemaError(f"members have two columns called '{name}'{number}; give each a name of its own.")
         if both := sorted(set(self.members.names) & set(self.households.names)):
             raise SchemaError(f"'{both[0]}' is an attribute of both tables; give each a name of its own.")
 

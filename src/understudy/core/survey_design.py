@@ -31,8 +31,9 @@ REPLICATES = (
     "design, follows from the weight, the declared design and the noise"
 )
 OTHERS_FIXED = (
-    "the weights were adjusted (nonresponse or calibration), so they depend on everybody. The guarantee takes the "
-    "weights of the others as fixed: it does not cover what a person's data changed in the weights of other people"
+    "the weights were adjusted (nonresponse, calibration, or a scale that makes them add up to the number of rows), so "
+    "they depend on everybody. The guarantee takes the weights of the others as fixed: it does not cover what a "
+    "person's data changed in the weights of other people"
 )
 
 
@@ -99,8 +100,8 @@ class Weight:
     outside: Literal["error", "clip"] = "error"
     """What happens to a weight outside its bounds. A weight that is not positive and finite is always refused."""
     sums_to: Literal["population", "sample"] = "population"
-    """What the weights of the data add up to. If they add up to the number of rows, a number of people needs
-    ``population`` in the design."""
+    """What the weights of the data add up to. If they add up to the number of rows, they depend on everybody, and a
+    number of people needs ``population`` in the design."""
     bins: int = BINS
     """How many bins are found between ``bounds``, with about as many rows each."""
     decimals: int | None = None
@@ -165,8 +166,8 @@ class Weight:
 
     @property
     def adjusted(self) -> bool:
-        """Whether the weight depends on the data of everybody."""
-        return self.origin != "design"
+        """Whether the weight depends on the data of everybody: it was adjusted, or scaled to the number of rows."""
+        return self.origin != "design" or self.sums_to == "sample"
 
     def attribute(self, *, measured: bool) -> Attribute:
         """The private attribute that a weight is.
@@ -404,7 +405,8 @@ def check_survey(schema: Schema) -> None:
     if design.sampling is not None and weight is not None and any(one.adjusted for one in (weight, *weight.other)):
         raise SchemaError(
             "[design.sampling]: adjusted weights depend on everybody in the sample, and no amplification by sampling "
-            'is claimed for them: declare base weights (origin = "design"), or leave [design.sampling] out.'
+            'is claimed for them: declare base weights (origin = "design", sums_to = "population"), or leave '
+            "[design.sampling] out."
         )
     names = {*schema.names} - ({weight.column} if weight is not None else set())
     for name, _ in (*design.design_effects, *design.measured_effects):

@@ -149,8 +149,7 @@ class Tables:
         if asked["records"] is not None and not i_know:
             require_sane_for(asked["budget"], asked["records"])
         request = Request(**{**asked, "unit": read_unit(asked["unit"])})
-        unit = request.unit
-        check_unit(domain, kind=unit.kind, unit_id=unit.unit_id, rows_per_unit=unit.rows_per_unit, fixed=unit.fixed)
+        _require_unit(domain, request.unit)
         synthesizer = configure(method or DEFAULT_METHOD, options)
 
         def planner(schema: Schema, asked_of_it: Request) -> Plan:
@@ -164,6 +163,7 @@ class Tables:
         return chooses and unit.public_total and unit.rows_per_unit == 1 and unit.unit_id is None
 
     def plan_again(self, domain: Schema, plan: Plan, request: Request) -> Plan:
+        _require_unit(domain, request.unit)
         return plan_finding(configure(plan.method, plan.options).plan, domain, request, left=plan.left)
 
     def advice(self, domain: Schema, plan: Plan) -> tuple[str, ...]:
@@ -583,6 +583,11 @@ def _records(release: Release, plan: Plan, draw: Mapping[str, Any]) -> list[int 
     if "sizes" not in draw or sum(draw["sizes"]) != release.provenance.records:
         raise InputError(f"the public sizes of the strata that '{draw['label']}' was drawn from are not recorded.")
     return [int(size) for size in draw["sizes"]]
+
+
+def _require_unit(schema: Schema, unit: Unit) -> None:
+    """Refuses a unit that contradicts the schema, also in a plan from a file."""
+    check_unit(schema, kind=unit.kind, unit_id=unit.unit_id, rows_per_unit=unit.rows_per_unit, fixed=unit.fixed)
 
 
 def _of_weights(schema: Schema) -> tuple[str, ...]:

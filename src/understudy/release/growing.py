@@ -14,6 +14,7 @@ from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.engines.reading.decode import decode
 from understudy.errors import InputError, UnderstudyError
+from understudy.privacy.promise.amplification import is_of_population
 from understudy.privacy.promise.plan import Plan
 from understudy.release.checks import sum_of_budgets
 from understudy.release.statement import Addition
@@ -49,6 +50,7 @@ def add_measurement(
     first = require_growing(release).budget
     provenance = release.provenance
     added = (*provenance.added, Addition(plan=plan, ledger=ledger))
+    notes = tuple(note for note in provenance.notes if not is_of_population(note))  # is not true of what joins
     grown = replace(
         release,
         measurements=(*release.measurements, measurement),
@@ -56,7 +58,7 @@ def add_measurement(
             release.statement,
             guarantee=sum_of_budgets([first, *(one.plan.budget for one in added)]),
         ),
-        provenance=replace(provenance, added=added, events=(*provenance.events, *plan.events)),
+        provenance=replace(provenance, added=added, events=(*provenance.events, *plan.events), notes=notes),
     )
     return grown if stream is None else _rows_again(grown, stream)
 

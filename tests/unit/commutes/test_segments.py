@@ -89,7 +89,7 @@ def test_segments_that_are_no_partition_are_refused_and_nothing_is_charged(tmp_p
         us.synthesize(workers, budget=us.PureDP(epsilon=1), segments=SEGMENT)
 
 
-@pytest.mark.parametrize("text", ["age,age", "x=A", "x=A+A", "x=A+B,y=B+C"])
+@pytest.mark.parametrize("text", ["age,age", "x=A", "x=A+A", "x=A+B,y=B+C", "jobs=A+B", "destination=A+B"])
 def test_partitions_are_named_once_and_have_several_columns(text):
     with pytest.raises(InputError, match="segments"):
         read_segments(text)

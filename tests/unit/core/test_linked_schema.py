@@ -69,6 +69,7 @@ TABLES = '[[table]]\nname = "a"\nid = "i"\n{}\n[[table]]\nname = "b"\n{}\n'
         (FAMILIES_SCHEMA.replace('id = "household"\n', ""), "needs id"),
         (FAMILIES_SCHEMA.replace('name = "region"', 'name = "size"'), "two columns called 'size'"),
         (FAMILIES_SCHEMA.replace('name = "region"', 'name = "sex"'), "attribute of both tables"),
+        (FAMILIES_SCHEMA.replace('id = "person"\n', "").replace('id = "household"', 'id = "member"'), "numbers member"),
         (FAMILIES_SCHEMA.replace('partner = ["spouse"]', 'partner = ["head"]'), "under two roles"),
         (FAMILIES_SCHEMA.replace('column = "relation"', 'column = "relation"\nage = "age"'), "not both"),
         (FAMILIES_SCHEMA.replace("partner.age", "partner.height"), "partner_height"),

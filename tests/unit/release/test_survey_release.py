@@ -72,6 +72,9 @@ def test_adjusted_weights_are_said_to_be_taken_as_fixed(release):
     plain = us.synthesize(us.open_source(people(), base), budget=us.PureDP(epsilon=2), method="independent")
     assert not any("as fixed" in line for line in plain.statement.lines())
     assert sums(plain, "sex") == pytest.approx({"F": 52000, "M": 48000}, rel=1e-9)  # totals are public all the same
+    scaled = replace(SCHEMA, weight=replace(base.weight, totals=(), sums_to="sample"))  # by everybody's mean
+    plain = us.synthesize(us.open_source(people(), scaled), budget=us.PureDP(epsilon=2), method="independent")
+    assert any("takes the weights of the others as fixed" in line for line in plain.statement.lines())
 
 
 def test_a_folder_keeps_all_of_it(release, tmp_path):

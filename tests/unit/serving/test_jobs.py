@@ -13,10 +13,23 @@ import pytest
 
 from tests.unit.serving.conftest import QUESTION, make_served
 from understudy.errors import BudgetError, InputError
-from understudy.serving.asking import Asked
+from understudy.serving.asking import Asked, sale_note
 from understudy.serving.catalogue import versions_of
 from understudy.serving.database.connecting import Database
-from understudy.serving.database.jobs import APPROVED, DECLINED, SHARED, WAITING, committed, due_times, find_job
+from understudy.serving.database.jobs import (
+    APPROVED,
+    DECLINED,
+    DONE,
+    FAILED,
+    REFUSED,
+    SHARED,
+    WAITING,
+    committed,
+    due_times,
+    find_job,
+    finish,
+    request,
+)
 from understudy.serving.database.log import entries, problems
 from understudy.serving.pacing import Pace
 from understudy.serving.worker.working import Worker
@@ -203,6 +216,33 @@ def test_how_a_job_ended_is_told_at_its_deadline_and_not_before(served):
     assert ended.shown(ended.visible) == "done"
     newest = served.catalogue.versions
     assert len(newest("people")) == (1 if time.time() < ended.visible else 2)
+
+
+@pytest.mark.parametrize("how", [DONE, FAILED, REFUSED])
+def test_asking_again_or_looking_at_what_is_left_does_not_tell_how_a_job_ended(served, how):
+    """What somebody else sees is the same before the worker had it, and after it until the answer is due."""
+    asked, means = Asked(question=QUESTION), served.site.means("people")
+    plan = replace(served.plan("0.01"), notes=(sale_note(asked, 0.2),))
+
+    def ask(name, once):
+        return request(
+            served.database, person=served.person(name), release="people", asked=asked, plan=plan, once=once,
+            means=means, width=0.25,
+        )  # fmt: skip
+
+    def seen():
+        again = ask("ben", str(time.time_ns()))
+        return again.id, *(served.site.left(served.person(name), "people") for name in ("ana", "ben"))
+
+    job = ask("ana", "first")
+    assert job.state == APPROVED
+    before = seen()
+    assert before[0] == job.id
+    pace = Pace(answer=60, job=10)
+    visible = served.database.write(lambda s: finish(s, job, how, pace=pace))
+    assert visible > time.time() + 50
+    assert seen() == before
+    assert served.database.read(lambda s: find_job(s, job.id)).shown(time.time()) == APPROVED
 
 
 def test_answers_are_due_in_the_order_of_approvals_whatever_the_worker_did(served):

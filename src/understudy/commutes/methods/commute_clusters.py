@@ -129,12 +129,12 @@ class CommuteClusters:
             cell_of, cells = small_cells(places, CELLS)
             table = FlowTable(label=HOMES, cells=cells, classify=_Homes(cell_of))
             measured.append(gate.measure(table, query_of(steps[HOMES]).mechanism))
-            area_of = found_areas(places, cell_of, measured[0].values, self.number, stream, "areas")
+            area_of = found_areas(places, cell_of, measured[0].values, self.number)
             number = self.number
         else:
             names, codes = np.unique(places.area(self.areas), return_inverse=True)
             area_of, number = codes.astype(np.int64), len(names)
-        pairs = _Pairs.of(places, area_of, number=number, large=self._long(number), miles=self._miles, stream=stream)
+        pairs = _Pairs.of(places, area_of, number=number, large=self._long(number), miles=self._miles)
         table = FlowTable(label=FLOWS, cells=pairs.cells, classify=pairs.classify)
         measured.append(gate.measure(table, query_of(steps[FLOWS]).mechanism))
         shares = pairs.shares(measured[-1], gate.sizes())
@@ -179,11 +179,11 @@ class _Pairs:
     miles: float
 
     @classmethod
-    def of(cls, places: Places, area_of: Integers, *, number: int, large: int, miles: float, stream: Stream) -> _Pairs:
+    def of(cls, places: Places, area_of: Integers, *, number: int, large: int, miles: float) -> _Pairs:
         points = places.points()
         mass = np.bincount(area_of, minlength=number).astype(np.float64)
         middles = middles_of(points, area_of, number)
-        groups = clusters(middles, mass, large, stream, "large areas") if large else np.zeros(number, dtype=np.int64)
+        groups = clusters(middles, mass, large) if large else np.zeros(number, dtype=np.int64)
         return cls(
             points=points, area_of=area_of, number=number, large_of=groups[area_of], large=large, miles=miles
         )  # fmt: skip

@@ -2,17 +2,20 @@
 
 Blum, Dwork, McSherry and Nissim (2005) run k-means on noisy sums and counts of every round. Here the places are public,
 so one noisy count of each small public cell is enough: all rounds work on it, and cost nothing more. The areas are a
-function of public places and of noisy counts that were charged, so that drawing over them is post-processing.
+function of public places and of noisy counts that were charged, so that drawing over them is post-processing. It is the
+same function whenever it is asked: a run that died after the second table was measured must find the areas again that
+this table was measured by.
 """
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 
 from understudy.core.arrays import Floats, Integers
-from understudy.core.mechanism import Stream
 from understudy.core.places import Places
-from understudy.privacy.randomness.draws import unit_interval
+from understudy.privacy.randomness.draws import KeyedStream, unit_interval
 
 ROUNDS = 30
 
@@ -43,13 +46,17 @@ def small_cells(places: Places, most: int) -> tuple[Integers, int]:
     return cell_of, len(parts)
 
 
-def clusters(points: Floats, weights: Floats, number: int, stream: Stream, *purpose: str | int) -> Integers:
-    """The cluster of each point: k-means for the weighted points, begun far apart (Arthur and Vassilvitskii 2007)."""
+def clusters(points: Floats, weights: Floats, number: int) -> Integers:
+    """The cluster of each point: k-means for the weighted points, begun far apart (Arthur and Vassilvitskii 2007).
+
+    Where it begins is drawn with words that follow from what is clustered, so equal points have equal clusters.
+    """
     number = min(number, len(points))
     weights = np.asarray(weights, dtype=np.float64)
     if not weights.sum() > 0:
         weights = np.ones(len(points))
-    share = unit_interval(stream, number, *purpose)
+    known = hashlib.sha256(np.ascontiguousarray(points, dtype=np.float64).tobytes() + weights.tobytes())
+    share = unit_interval(KeyedStream(key=known.digest()), number, "clusters")
     centres = points[[_picked(weights, share[0])]]
     away = ((points - centres[0]) ** 2).sum(axis=1)
     for one in share[1:]:
@@ -83,13 +90,11 @@ def _nearest(points: Floats, centres: Floats) -> Integers:
     return found
 
 
-def found_areas(
-    places: Places, cell_of: Integers, counts: Integers, number: int, stream: Stream, *purpose: str | int
-) -> Integers:
+def found_areas(places: Places, cell_of: Integers, counts: Integers, number: int) -> Integers:
     """The area of each place: cells are clustered by where noisy counts say that people live."""
     middles = middles_of(places.points(), cell_of, len(counts))
     # Half of all empty cells have a positive noisy count; their weights are small beside those of towns.
-    return clusters(middles, np.maximum(counts, 0), number, stream, *purpose)[cell_of]
+    return clusters(middles, np.maximum(counts, 0), number)[cell_of]
 
 
 def middles_of(points: Floats, group_of: Integers, number: int) -> Floats:

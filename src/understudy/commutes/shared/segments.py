@@ -34,6 +34,7 @@ LODES = {
 MOST_AREAS = 500  # the finest level of at most so many areas has its segments measured
 MOST_COMBINATIONS = 200
 HOME, WORK = "home", "work"
+JOBS = "jobs"  # by home and work area they are other tables of a run
 TOGETHER = "*"  # between partitions whose combinations are known, and between the segments of a combination
 NAMES = {
     "SA01": "age 29 or younger", "SA02": "age 30 to 54", "SA03": "age 55 or older", "SE01": "$1,250 a month or less",
@@ -77,8 +78,9 @@ def read_groups(text: str) -> tuple[Group, ...]:
     columns_of = [column for one in found for column in one.columns]
     if len({one.name for one in found}) < len(found) or len(set(columns_of)) < len(columns_of):
         raise InputError(f"segments ({text!r}): every partition and every column may be named once.")
-    if any(one.name == DESTINATION for one in found):
-        raise InputError(f"segments ({text!r}): a partition cannot be called '{DESTINATION}'.")
+    for taken in (DESTINATION, JOBS):
+        if any(one.name == taken for one in found):
+            raise InputError(f"segments ({text!r}): a partition cannot be called '{taken}'.")
     for group in groups:
         if math.prod(len(one.columns) for one in group) > MOST_COMBINATIONS:
             raise InputError(

@@ -223,7 +223,7 @@ def _classes(array: pa.Array, known: dict[str, tuple[int, int]], missing: set[st
     if pa.types.is_boolean(array.type):
         filled = np.asarray(array.is_valid().to_numpy(zero_copy_only=False))[:, None]
         return np.where(filled, [[forms[BOOLEAN], places["text 0"]]], [[forms[MISSING], places[MISSING]]])
-    texts = canonical_texts(array)
+    texts = _whole_texts(array) if pa.types.is_floating(array.type) else canonical_texts(array)
     texts = pc.utf8_trim_whitespace(texts) if is_text(texts.type) else texts
     coded = texts.dictionary_encode() if not pa.types.is_dictionary(texts.type) else texts
     pairs = []
@@ -236,3 +236,13 @@ def _classes(array: pa.Array, known: dict[str, tuple[int, int]], missing: set[st
     listed = np.array([*pairs, (forms[MISSING], places[MISSING])], dtype=np.int64)
     indices = np.asarray(pc.fill_null(coded.indices, len(pairs)).to_numpy(zero_copy_only=False), dtype=np.int64)
     return listed[indices]
+
+
+def _whole_texts(array: pa.Array) -> pa.Array:
+    """The texts of floats, whole ones as whole numbers whatever their size. A frame has a column of whole numbers as
+    floats if one value is missing, and no other row may be in another class for that."""
+    values = array.cast(pa.float64()).to_pylist()
+    texts = canonical_texts(array).to_pylist()
+    whole = (value is not None and value.is_integer() for value in values)
+    return pa.array([f"{value:.0f}" if one else text for value, text, one in zip(values, texts, whole, strict=True)],
+                    pa.large_string())  # fmt: skip

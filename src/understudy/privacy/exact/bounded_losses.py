@@ -61,8 +61,8 @@ def trimmed_scale(epsilon: float, delta: float, bound: int, moved: int) -> float
     if not 1 <= bound <= MOST_BOUND:
         raise UnsupportedError(f"the bound of trimmed noise ({bound:,}) must be between 1 and {MOST_BOUND:,}.")
 
-    def kept(scale: float) -> bool:
-        return trimmed_delta(scale, bound, epsilon, moved) * (1 + SLACK) <= delta
+    def kept(scale: float) -> bool:  # with room for a machine that sums a little differently and checks it again
+        return trimmed_delta(scale, bound, epsilon, moved) * (1 + 2 * SLACK) <= delta
 
     grid = np.geomspace(0.05, 4.0 * bound, STEPS)
     good = next((place for place, scale in enumerate(grid) if kept(float(scale))), None)

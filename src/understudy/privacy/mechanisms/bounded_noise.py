@@ -106,7 +106,7 @@ class TrimmedNoise:
         if sensitivity.linf != 1:
             raise UnsupportedError("trimmed noise is proved for units of one row; use noise without a bound.")
         found = trimmed_delta(float(self.scale), self.bound, float_down(self.epsilon), sensitivity.l1)
-        if found * (1 + SLACK) > float_down(self.delta) * (1 + 2 * SLACK):
+        if found * (1 + SLACK) > float_down(self.delta):
             raise BudgetError(
                 f"trimmed noise of scale {float(self.scale):g} and bound {self.bound:,} costs more than the delta it "
                 "is charged with. Nothing was drawn; use a larger bound."

@@ -16,6 +16,7 @@ from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP
 
 GRID = 10**12  # parts of one to which an amplified epsilon is rounded up
+OF_POPULATION = "For everybody in the population"
 MOST = 200  # an epsilon beyond which e to it is no number worth a sentence
 
 
@@ -83,7 +84,13 @@ def said_of_population(guarantee: Definition, sampling: Sampling | None) -> str 
         return None
     scheme = {"poisson": "Poisson sampling", "simple": "simple random sampling"}[sampling.scheme]
     return (
-        f"For everybody in the population, drawn or not, this release has {amplified(guarantee, sampling.rate)}: by "
+        f"{OF_POPULATION}, drawn or not, this release has {amplified(guarantee, sampling.rate)}: by "
         f"{scheme} at a rate of at most {show_up(sampling.rate)}, if nobody can know who is in the sample. Whoever is "
         "known to be in it is protected as stated above"
     )
+
+
+def is_of_population(note: str) -> bool:
+    """Whether a note of a release is that sentence. It holds for what the release was made of, and nothing that joins
+    later."""
+    return note.startswith(OF_POPULATION)

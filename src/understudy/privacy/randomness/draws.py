@@ -23,7 +23,7 @@ from understudy.core.prior_weights import WeightedCells
 from understudy.errors import DisclosureError, InputError, InternalError
 
 if TYPE_CHECKING:
-    from understudy.core.mechanism import Stream
+    from understudy.core.mechanism import Stream, Words
 
 KEY_BYTES = 32
 BLOCK_BYTES = 16
@@ -210,7 +210,7 @@ def encode_purpose(purpose: tuple[str | int, ...]) -> bytes:
     return b"".join(parts)
 
 
-def unit_interval(stream: Stream, count: int, *purpose: str | int) -> NDArray[np.float64]:
+def unit_interval(stream: Words, count: int, *purpose: str | int) -> NDArray[np.float64]:
     """Uniform multiples of 2^-53 in [0, 1), for draws on which no privacy rests (placing values, drawing rows)."""
     return (stream.words(count, *purpose) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 

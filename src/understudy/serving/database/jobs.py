@@ -31,6 +31,7 @@ from understudy.serving.pacing import Pace
 WAITING, APPROVED, DECLINED = "waiting", "approved", "declined"
 SHARED = "shared"  # another job answers it, so this one is never charged; its record names the other
 DONE, FAILED, REFUSED = "done", "failed", "refused"  # how a job ends in the worker
+ENDED = (DONE, FAILED, REFUSED)
 COMMITTED = (APPROVED, DONE, FAILED)  # a failed job was charged; a refused one was not
 COLUMNS = "id, dataset, project, person, release, asked, plan, rho, state, created, approved, visible, record"
 
@@ -55,8 +56,7 @@ class Job:
 
     def shown(self, now: float) -> str:
         """Its state as anybody may see it now: how it ended is told at a deadline, not before."""
-        ended = self.state in (DONE, FAILED, REFUSED)
-        return APPROVED if ended and (self.visible is None or now < self.visible) else self.state
+        return APPROVED if self.state in ENDED and (self.visible is None or now < self.visible) else self.state
 
 
 def due_times(session: Session, dataset: str, pace: Pace) -> dict[str, float]:
@@ -91,10 +91,16 @@ def jobs_of(session: Session, *, project: str | None = None, state: str | None =
 
 
 def committed(session: Session, *, dataset: str | None = None, project: str | None = None) -> Fraction:
-    """What approved jobs cost together, whether or not the worker has come to them."""
+    """What approved jobs cost together, whether or not the worker has come to them.
+
+    A job that the worker refused counts until that may be seen: before, what is left must not tell when it was.
+    """
     name, value = ("dataset", dataset) if project is None else ("project", project)
     marks = ", ".join("?" for _ in COMMITTED)
-    found = session.rows(f"SELECT rho FROM jobs WHERE {name} = ? AND state IN ({marks})", (value, *COMMITTED))
+    found = session.rows(
+        f"SELECT rho FROM jobs WHERE {name} = ? AND (state IN ({marks}) OR (state = ? AND visible > ?))",
+        (value, *COMMITTED, REFUSED, time.time()),
+    )
     return sum((from_text(rho, "rho") for (rho,) in found), Fraction(0))
 
 
@@ -137,12 +143,16 @@ def left_of(session: Session, project: str, means: Means) -> Left:
 
 def coming_twin(session: Session, release: str, asked: Asked, width: float, *, now: float, project: str) -> Job | None:
     """A job for the very same question, as narrow, whose answer is still to come: of anybody if it was approved, of the
-    same project if it waits for approval (that it waits is told to nobody else)."""
+    same project if it waits for approval (that it waits is told to nobody else).
+
+    How a job ended is not known before its time, so one that failed is still to come until then, too.
+    """
+    marks = ", ".join("?" for _ in ENDED)
     found = session.rows(
         f"SELECT {COLUMNS} FROM jobs WHERE release = ? "
-        "AND (state = ? OR (state = ? AND visible > ?) OR (state = ? AND project = ?)) "
+        f"AND (state = ? OR (state IN ({marks}) AND visible > ?) OR (state = ? AND project = ?)) "
         "ORDER BY CASE WHEN approved IS NULL THEN 1 ELSE 0 END, approved, created",
-        (release, APPROVED, DONE, now, WAITING, project),
+        (release, APPROVED, *ENDED, now, WAITING, project),
     )
     jobs = [one for one in map(job_of, found) if one.asked == asked]
     return next((one for one in jobs if _as_narrow(one, width)), None)

@@ -94,6 +94,10 @@ def test_a_scale_that_keeps_less_than_the_promise_is_not_run():
     with pytest.raises(BudgetError, match="costs more"):
         less.event(TWO)
     assert less.event(ONE)  # one cell loses less
+    exact = Fraction(trimmed_delta(float(noise.scale), 60, 1.0, 2))
+    for part in (1 - Fraction(1, 10**8), 1 - Fraction(1, 10**10)):  # a delta that is hardly too small is too small
+        with pytest.raises(BudgetError, match="costs more"):
+            TrimmedNoise(scale=noise.scale, bound=60, epsilon=1, delta=exact * part).event(TWO)
     with pytest.raises(UnsupportedError, match="one row"):
         noise.event(Sensitivity(l1=4, l2_squared=8, linf=2))
     with pytest.raises(InputError, match=r"A bound of \d+ does"):

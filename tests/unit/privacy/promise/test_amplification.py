@@ -13,7 +13,12 @@ import pytest
 import understudy as us
 from understudy.core.sampling_scheme import Sampling
 from understudy.errors import InputError, SchemaError, UnsupportedError
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.amplification import amplified
+from understudy.privacy.randomness.streams import SecureStream
+from understudy.release.growing import add_measurement
+from understudy.serving.pricing import confirmation_plan
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 SECRET = {"secret_membership": True, "rates_from": "frame"}
@@ -113,6 +118,8 @@ def test_clusters_and_adjusted_weights_are_refused():
         replace(SCHEMA.design, clusters="household")
     with pytest.raises(SchemaError, match="adjusted weights"):
         replace(SCHEMA, weight=replace(SCHEMA.weight, origin="nonresponse"))
+    with pytest.raises(SchemaError, match="adjusted weights"):  # each depends on who else was drawn
+        replace(SCHEMA, weight=replace(SCHEMA.weight, sums_to="sample"))
 
 
 @pytest.mark.parametrize(
@@ -131,6 +138,17 @@ def test_units_that_do_not_fit_are_refused_before_anything_is_charged(scheme, un
         us.plan(replace(SCHEMA, design=design), method="ipf", budget=us.PureDP(epsilon=1), unit=unit)
 
 
+def test_a_unit_that_does_not_fit_is_refused_in_a_plan_that_was_changed_too():
+    design = us.Design(clusters="home", protects="cluster")
+    attributes = (us.Attribute(name="region", levels=("N", "S")), us.Attribute(name="poor", levels=("no", "yes")))
+    schema = us.Schema(attributes=attributes, design=design)
+    homes = PEOPLE.drop(["w"]).append_column("home", pa.array([f"{k // 2}" for k in range(200)]))
+    plan = us.plan(schema, method="ipf", budget=us.PureDP(epsilon=1), unit=us.Unit(unit_id="home", rows_per_unit=2))
+    assert us.synthesize(us.open_source(homes, schema, unit_id="home"), plan=plan)
+    with pytest.raises(InputError, match="protects whole clusters"):  # although its steps are the same
+        us.synthesize(us.open_source(homes, schema), plan=replace(plan, unit=us.Unit(rows_per_unit=2)))
+
+
 def test_a_release_says_both_promises_and_a_schema_keeps_the_claim(tmp_path):
     (tmp_path / "s.toml").write_text(us.write_schema(SCHEMA))
     assert us.read_schema(tmp_path / "s.toml") == SCHEMA
@@ -141,3 +159,16 @@ def test_a_release_says_both_promises_and_a_schema_keeps_the_claim(tmp_path):
     without = replace(SCHEMA, design=us.Design(sampling_strata="region"))
     plain = us.synthesize(us.open_source(PEOPLE, without), budget=us.PureDP(epsilon=1), method="ipf")
     assert not any("drawn or not" in note for note in plain.provenance.notes)
+
+
+def test_the_sentence_about_the_population_is_not_said_of_what_joined_later():
+    source = us.open_source(PEOPLE, SCHEMA)
+    made = us.synthesize(source, budget=us.PureDP(epsilon=1), method="ipf", unit=us.Unit(fixed=("region",)))
+    plan = confirmation_plan(made.schema, made.statement.unit, ("poor", "w"), Fraction(1, 100), label="joined")
+    gate = Gate(source=source, schema=made.schema, plan=plan, stream=SecureStream())
+    (fresh,) = gate.measure([query_of(plan.steps[0])])
+    block = {"account": "people", "run": "r", "head": "h", "sequence": 2}
+    grown = add_measurement(made, fresh, plan=plan, ledger=block)
+    assert grown.statement.guarantee != made.statement.guarantee
+    assert not any("drawn or not" in note for note in grown.provenance.notes)
+    assert len(grown.provenance.notes) == len(made.provenance.notes) - 1
