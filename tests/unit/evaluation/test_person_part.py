@@ -252,7 +252,7 @@ def test_a_release_that_cannot_be_made_again_says_so():
 
 def test_the_sentence_about_membership_calls_nobody_right_who_was_left_out():
     row = {"subject": "everybody", "by": "refits", "people": 300, "inside": 0.48, "outside": 0.46, "gain": 0.02,
-           "gain_low": -0.01, "gain_high": 0.05, "most_allowed": 0.3}  # fmt: skip
+           "gain_low": -0.01, "gain_high": 0.05, "most_allowed": 0.3, "light": "green"}  # fmt: skip
     said = risk._took_part([{**row, "attack": "membership"}], "")
     assert "says of 480 of 1,000 people in the data that they were in the data, and also of 460" in said["sentence"]
     assert said["first_means"] == "said anyway"
@@ -275,6 +275,17 @@ def test_what_cannot_be_made_again_is_refused_or_told_before_it_costs():
 
 
 @pytest.mark.full
+def test_a_difference_that_may_be_chance_is_not_told_as_a_gain():
+    row = {"attack": "matching", "subject": "everybody", "by": "refits", "people": 44, "inside": 0.093,
+           "outside": 0.058, "gain": 0.035, "gain_low": -0.02, "gain_high": 0.092, "most_allowed": 0.1,
+           "light": "green"}  # fmt: skip
+    unsure, sure = risk._took_part([row], ""), risk._took_part([{**row, "gain_low": 0.01, "light": "amber"}], "")
+    assert (unsure["second_means"], unsure["light"]) == ("more, perhaps by chance", "green")
+    assert "perhaps none" in unsure["sentence"]
+    assert (sure["second_means"], sure["light"]) == ("more because they took part", "amber")
+    assert "between 10 and 92" in sure["sentence"]
+
+
 def test_refits_of_a_plan_keep_its_bound_and_say_the_same_twice():
     data, schema = make_people(600), small_schema()
     people = us.open_source(data, schema)
