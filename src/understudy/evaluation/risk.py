@@ -320,7 +320,11 @@ def _took_part(part: Rows, reason: str) -> dict[str, Any]:
     more = max(inside - outside, 0)
     low, high = _thousand(worst["gain_low"]), max(_thousand(worst["gain_high"]), more)
     surely = worst["gain_low"] > 0
-    sure = f"between {low:,} and {high:,}" if surely else f"at most {high:,}, perhaps none"
+    likely = (
+        f"because they took part (with 95 percent confidence between {low:,} and {high:,})"
+        if surely
+        else f"perhaps by chance (with 95 percent confidence at most {high:,} because they took part, perhaps none)"
+    )
     limit = (
         NO_LIMIT
         if worst["most_allowed"] is None
@@ -337,9 +341,7 @@ def _took_part(part: Rows, reason: str) -> dict[str, Any]:
             f"An intruder is right about {inside:,} of 1,000 people who are in the data and about {outside:,} of 1,000 "
             f"{who}"
         )
-    sentence = (
-        f"{says}: {more:,} more because they took part (with 95 percent confidence {sure}). {_how(worst)} {limit}"
-    )
+    sentence = f"{says}: {more:,} more, {likely}. {_how(worst)} {limit}"
     allowed = 0 if worst["most_allowed"] is None else min(_thousand(worst["most_allowed"]), 1000 - outside) - more
     groups = (
         (min(inside, outside), "said anyway" if worst["attack"] == MEMBERSHIP else "right anyway"),

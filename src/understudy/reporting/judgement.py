@@ -112,7 +112,7 @@ def _promise(subject: Summary) -> Card:
         number=f"× {short_factor(odds.factor)}",
         unit="at most, on an intruder's odds",
         sentence=f"The release changes the odds {what} by at most this factor, even for somebody who knows everybody "
-        f"else ({subject.statement.guarantee}).",
+        f"else. The term for this is {subject.statement.guarantee}.",
         tone=label.tone,
     )
 
@@ -129,8 +129,8 @@ def _usefulness(subject: Summary, evaluation: Evaluation | None) -> Card:
         told = _told_apart(evaluation)
         if told is not None:
             sentence += (
-                f" Of 100 pairs of a real and a synthetic row, a program that learned to tell them apart gets {told:.0f} "
-                "right; a coin gets 50."
+                " Of 100 pairs of a real and a synthetic row, a program that learned to tell them apart gets "
+                f"{told:.0f} right; a coin gets 50."
             )
         tone = "good" if share >= NEARLY_ALL else "warning" if share >= MOSTLY else "problem"
         return Card(
@@ -167,12 +167,9 @@ def _risk(subject: Summary, evaluation: Evaluation | None) -> Card:
             allowed = "The guarantee states no limit for this."
         sure = part is None or part["gain_low"] > 0
         unit = "of 1,000 people, because they took part" if sure else "of 1,000 people, perhaps by chance"
-        found = (
-            "The attack that gains most is right about so many more of them than of others."
-            if sure
-            else "The attack that gains most was right about so many more of those who took part than of others. It may gain "
-            "nothing."
-        )
+        found = "The attack that gains most is right about so many more of them than of others."
+        if not sure:
+            found = "The attack that gains most was right about so many more of those who took part. It may gain nothing."
         return Card(
             title=title, number=f"{row['of_1000']:+,}", unit=unit, sentence=f"{found} {allowed}",
             tone=light,

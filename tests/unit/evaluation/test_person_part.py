@@ -281,9 +281,9 @@ def test_a_difference_that_may_be_chance_is_not_told_as_a_gain():
            "light": "green"}  # fmt: skip
     unsure, sure = risk._took_part([row], ""), risk._took_part([{**row, "gain_low": 0.01, "light": "amber"}], "")
     assert (unsure["second_means"], unsure["light"]) == ("more, perhaps by chance", "green")
-    assert "perhaps none" in unsure["sentence"]
+    assert "35 more, perhaps by chance" in unsure["sentence"]
     assert (sure["second_means"], sure["light"]) == ("more because they took part", "amber")
-    assert "between 10 and 92" in sure["sentence"]
+    assert "35 more, because they took part (with 95 percent confidence between 10 and 92)" in sure["sentence"]
 
 
 def test_refits_of_a_plan_keep_its_bound_and_say_the_same_twice():

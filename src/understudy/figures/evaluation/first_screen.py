@@ -13,8 +13,8 @@ from understudy.figures.evaluation_figure import Frames, draws_from, figures
 COLUMNS, ROWS = 50, 20
 ALLOWED, NOBODY = "#f0c9a0", "#e3e6ec"
 UNSURE, WRONG = "#8f9bb3", "#7a5aa6"
-# The colours of the groups of people, for each sentence in order. Of the first, people gained are coloured by its light:
-# red is for nothing else, and a difference that may be chance is no alarm.
+# The colours of the groups of people, for each sentence in order. In the first, people gained have the colour of its
+# light. Red is for nothing else, and a difference that may be chance is no alarm.
 COLOURS = ((ORIGINAL, UNSURE, ALLOWED), (ORIGINAL, SYNTHETIC), (WRONG, QUIET))
 GAINED = {"red": BAD, "amber": SYNTHETIC}
 GROUPS = ("first", "second", "third")
