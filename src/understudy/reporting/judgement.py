@@ -169,7 +169,7 @@ def _risk(subject: Summary, evaluation: Evaluation | None) -> Card:
         unit = "of 1,000 people, because they took part" if sure else "of 1,000 people, perhaps by chance"
         found = "The attack that gains most is right about so many more of them than of others."
         if not sure:
-            found = "The attack that gains most was right about so many more of those who took part. It may gain nothing."
+            found = "The attack that gains most was right about so many more who took part. It may gain nothing."
         return Card(
             title=title, number=f"{row['of_1000']:+,}", unit=unit, sentence=f"{found} {allowed}",
             tone=light,
