@@ -219,6 +219,7 @@ def _without_order(comparison: Comparison) -> list[Finding]:
                 "meaning: write ordered = true, or a tree or distances of the levels, into the schema"
             ),
             value=len(names),
+            severity="warning",  # about the attack, which may miss something; not about people
             reference="Domingo-Ferrer, Sánchez and Rufian-Torrell 2013: semantic marginality",
         )
     ]
