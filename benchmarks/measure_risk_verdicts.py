@@ -88,7 +88,9 @@ def lights(section: us.Section) -> set[str]:
 
 
 def severe(section: us.Section) -> list[str]:
-    return [finding.severity for finding in section.findings if finding.severity in ("warning", "problem")]
+    """Warnings and problems, but for the one about levels without an order, which is about the schema."""
+    found = [finding for finding in section.findings if finding.code != "risk.rank_order"]
+    return [finding.severity for finding in found if finding.severity in ("warning", "problem")]
 
 
 def monotone(population: Population, chosen: np.ndarray) -> bool:

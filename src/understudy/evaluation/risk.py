@@ -219,6 +219,7 @@ def _without_order(comparison: Comparison) -> list[Finding]:
                 "meaning: write ordered = true, or a tree or distances of the levels, into the schema"
             ),
             value=len(names),
+            severity="warning",  # about the attack, which may miss something; not about people
             reference="Domingo-Ferrer, Sánchez and Rufian-Torrell 2013: semantic marginality",
         )
     ]
@@ -319,7 +320,12 @@ def _took_part(part: Rows, reason: str) -> dict[str, Any]:
     inside, outside = _thousand(worst["inside"]), _thousand(worst["outside"])
     more = max(inside - outside, 0)
     low, high = _thousand(worst["gain_low"]), max(_thousand(worst["gain_high"]), more)
-    sure = f"between {low:,} and {high:,}" if low > 0 else f"at most {high:,}, perhaps none"
+    surely = worst["gain_low"] > 0
+    likely = (
+        f"because they took part (with 95 percent confidence between {low:,} and {high:,})"
+        if surely
+        else f"perhaps by chance (with 95 percent confidence at most {high:,} because they took part, perhaps none)"
+    )
     limit = (
         NO_LIMIT
         if worst["most_allowed"] is None
@@ -336,16 +342,14 @@ def _took_part(part: Rows, reason: str) -> dict[str, Any]:
             f"An intruder is right about {inside:,} of 1,000 people who are in the data and about {outside:,} of 1,000 "
             f"{who}"
         )
-    sentence = (
-        f"{says}: {more:,} more because they took part (with 95 percent confidence {sure}). {_how(worst)} {limit}"
-    )
+    sentence = f"{says}: {more:,} more, {likely}. {_how(worst)} {limit}"
     allowed = 0 if worst["most_allowed"] is None else min(_thousand(worst["most_allowed"]), 1000 - outside) - more
     groups = (
         (min(inside, outside), "said anyway" if worst["attack"] == MEMBERSHIP else "right anyway"),
-        (more, "more because they took part"),
+        (more, "more because they took part" if surely else "more, perhaps by chance"),
         (allowed, "more that the guarantee would allow"),
     )
-    return _sentence(title, sentence, more, *groups)
+    return _sentence(title, sentence, more, *groups, light=worst["light"])
 
 
 def _how(worst: Mapping[str, Any]) -> str:
@@ -402,13 +406,19 @@ def _told_false(attacked: Rows) -> dict[str, Any]:
     return _sentence(title, sentence, wrong, (wrong, "told something false"), (right, "told something true"))
 
 
-def _sentence(title: str, sentence: str, number: int | None, *groups: tuple[int, str]) -> dict[str, Any]:
-    """A sentence, its number, and the groups that make up a thousand people: up to three, with their texts."""
+def _sentence(
+    title: str, sentence: str, number: int | None, *groups: tuple[int, str], light: str = ""
+) -> dict[str, Any]:
+    """A sentence, its number, and the groups that make up a thousand people: up to three, with their texts.
+
+    ``light`` is that of the person's part. The other sentences have none.
+    """
     given = [*groups, *[(0, "")] * (len(GROUPS) - len(groups))]
     return {
         "title": title,
         "sentence": sentence,
         "of_1000": number,
+        "light": light,
         **{
             key: value
             for name, (count, meaning) in zip(GROUPS, given, strict=True)

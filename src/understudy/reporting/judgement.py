@@ -112,7 +112,7 @@ def _promise(subject: Summary) -> Card:
         number=f"× {short_factor(odds.factor)}",
         unit="at most, on an intruder's odds",
         sentence=f"The release changes the odds {what} by at most this factor, even for somebody who knows everybody "
-        f"else ({subject.statement.guarantee}).",
+        f"else. The term for this is {subject.statement.guarantee}.",
         tone=label.tone,
     )
 
@@ -128,7 +128,10 @@ def _usefulness(subject: Summary, evaluation: Evaluation | None) -> Card:
         sentence = f"{kept} tables are close to the original; {pairs['poor']:,} of {tables:,} are poor."
         told = _told_apart(evaluation)
         if told is not None:
-            sentence += f" Of 100 pairs of a real and a synthetic row a classifier tells {told:.0f}; a coin tells 50."
+            sentence += (
+                " Of 100 pairs of a real and a synthetic row, a program that learned to tell them apart gets "
+                f"{told:.0f} right; a coin gets 50."
+            )
         tone = "good" if share >= NEARLY_ALL else "warning" if share >= MOSTLY else "problem"
         return Card(
             title=title, number=f"{good:,} of {tables:,}", unit=f"tables of {many} are good",
@@ -162,9 +165,13 @@ def _risk(subject: Summary, evaluation: Evaluation | None) -> Card:
             allowed = "Nothing limits the difference."
         elif limit is None:  # it protects another unit than the one that was attacked
             allowed = "The guarantee states no limit for this."
+        sure = part is None or part["gain_low"] > 0
+        unit = "of 1,000 people, because they took part" if sure else "of 1,000 people, perhaps by chance"
+        found = "The attack that gains most is right about so many more of them than of others."
+        if not sure:
+            found = "The attack that gains most was right about so many more who took part. It may gain nothing."
         return Card(
-            title=title, number=f"{row['of_1000']:+,}", unit="of 1,000 people, because they took part",
-            sentence=f"The attack that gains most is right about so many more of them than of others. {allowed}",
+            title=title, number=f"{row['of_1000']:+,}", unit=unit, sentence=f"{found} {allowed}",
             tone=light,
         )  # fmt: skip
     odds = odds_of(subject.statement.guarantee)

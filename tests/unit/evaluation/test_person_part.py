@@ -78,6 +78,38 @@ def test_randomized_response_is_no_alarm_and_more_than_it_is():
     assert alarms[2.0] >= 180
 
 
+@pytest.mark.parametrize("named", ["even", "few", "most", "lumps", "rarely all"])
+def test_whoever_is_named_as_surely_as_the_promise_allows_raises_no_alarm(named):
+    """Given what a refit shows, those it names are in it with odds e^epsilon, however many it names.
+
+    Beside many people it may name hardly any or half of them, so answers come in clusters of all sizes. With odds of
+    e^(3 epsilon) there is an alarm where many are named.
+    """
+    draw, people, refits = np.random.default_rng(list(named.encode())), 1000, 12
+    share = {"even": 0.3, "few": 0.002, "most": 0.95, "lumps": 0.2, "rarely all": 0.05}[named]
+
+    def counts(odds: float) -> list[tuple[int, int, int, int]]:
+        found = []
+        for _ in range(refits):
+            rare = draw.uniform() < 0.1
+            size = {"lumps": int(people * draw.beta(0.2, 0.8)), "rarely all": people // 2 * rare}
+            shown = size.get(named, draw.binomial(people, share))
+            more = odds / (1 + odds)
+            # The others make up the rest, so that everybody is in with chance 1/2.
+            if share <= 0.5:
+                inside, rest = more, (0.5 - share * more) / (1 - share)
+            else:
+                inside, rest = (0.5 - (1 - share) * (1 - more)) / share, 1 - more
+            right, wrong = draw.binomial(shown, inside), draw.binomial(people - shown, rest)
+            found.append((right, right + wrong, shown - right, people - right - wrong))
+        return found
+
+    kept = [gain_over_refits(counts(np.e**0.5), (0.5, 0.0)).above_limit for _ in range(100)]
+    assert not any(kept)  # stated: at most 1 in 1,000
+    if named in ("even", "most"):
+        assert all(gain_over_refits(counts(np.e**1.5), (0.5, 0.0)).above_limit for _ in range(20))
+
+
 def test_certainty_in_every_refit_is_no_alarm_at_a_large_epsilon():
     assert not gain_over_refits([(40, 40, 2, 40)] * 20, (20.0, 0.0)).above_limit
     assert gain_over_refits([(40, 40, 2, 40)] * 20, (0.5, 0.0)).above_limit
@@ -252,7 +284,7 @@ def test_a_release_that_cannot_be_made_again_says_so():
 
 def test_the_sentence_about_membership_calls_nobody_right_who_was_left_out():
     row = {"subject": "everybody", "by": "refits", "people": 300, "inside": 0.48, "outside": 0.46, "gain": 0.02,
-           "gain_low": -0.01, "gain_high": 0.05, "most_allowed": 0.3}  # fmt: skip
+           "gain_low": -0.01, "gain_high": 0.05, "most_allowed": 0.3, "light": "green"}  # fmt: skip
     said = risk._took_part([{**row, "attack": "membership"}], "")
     assert "says of 480 of 1,000 people in the data that they were in the data, and also of 460" in said["sentence"]
     assert said["first_means"] == "said anyway"
@@ -275,6 +307,17 @@ def test_what_cannot_be_made_again_is_refused_or_told_before_it_costs():
 
 
 @pytest.mark.full
+def test_a_difference_that_may_be_chance_is_not_told_as_a_gain():
+    row = {"attack": "matching", "subject": "everybody", "by": "refits", "people": 44, "inside": 0.093,
+           "outside": 0.058, "gain": 0.035, "gain_low": -0.02, "gain_high": 0.092, "most_allowed": 0.1,
+           "light": "green"}  # fmt: skip
+    unsure, sure = risk._took_part([row], ""), risk._took_part([{**row, "gain_low": 0.01, "light": "amber"}], "")
+    assert (unsure["second_means"], unsure["light"]) == ("more, perhaps by chance", "green")
+    assert "35 more, perhaps by chance" in unsure["sentence"]
+    assert (sure["second_means"], sure["light"]) == ("more because they took part", "amber")
+    assert "35 more, because they took part (with 95 percent confidence between 10 and 92)" in sure["sentence"]
+
+
 def test_refits_of_a_plan_keep_its_bound_and_say_the_same_twice():
     data, schema = make_people(600), small_schema()
     people = us.open_source(data, schema)

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from understudy.errors import InputError, MissingExtraError
+from understudy.figures.drawing import BAD
+from understudy.figures.evaluation.first_screen import GROUPS, thousand
 from understudy.figures.evaluation_figure import drawable, figures, needs
 
 
@@ -127,7 +129,7 @@ def frames() -> dict[str, pa.Table]:
         ),
         "first_screen": table(
             *(
-                {"title": f"t{n}", "sentence": "s", "of_1000": 30 if n else None}
+                {"title": f"t{n}", "sentence": "s", "of_1000": 30 if n else None, "light": ""}
                 | {"first": 20, "first_means": "right", "second": 10, "second_means": "more"}
                 | {"third": 0, "third_means": ""}
                 for n in range(3)
@@ -137,6 +139,14 @@ def frames() -> dict[str, pa.Table]:
             *({"release": f"r{e}", "epsilon": e, "s_pmse_2": 5.0, "s_pmse_3": 3.0} for e in (0.1, 1.0, None)),
         ),
     }
+
+
+@pytest.mark.parametrize("light", ["red", "amber", "green"])
+def test_red_people_are_only_those_of_a_red_light(light):
+    """A difference that may be chance, and people told something false, are no alarm."""
+    row = {"of_1000": 30, "first": 20, "second": 10, "third": 0} | {f"{name}_means": "" for name in GROUPS}
+    drawn = [thousand(place, {**row, "light": light if not place else ""}).svg for place in range(3)]
+    assert [BAD in one for one in drawn] == [light == "red", False, False]
 
 
 @pytest.mark.parametrize("name", list(figures))

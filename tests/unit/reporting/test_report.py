@@ -260,6 +260,11 @@ def test_the_card_of_risk_tells_of_the_attack_of_the_first_sentence(release, eva
     card = judgement_of(summary_of(release), shown).cards[2]
     assert "allows 250 more at most" in card.sentence
     assert card.tone == "problem"  # a red light anywhere is not hidden
+    assert (card.unit, "It may gain nothing." in card.sentence) == ("of 1,000 people, perhaps by chance", True)
+    rows[1]["gain_low"] = 0.001
+    frames["person_part"] = pa.Table.from_pylist(rows)
+    card = judgement_of(summary_of(release), replace(evaluation, risk=replace(evaluation.risk, frames=frames))).cards[2]
+    assert (card.unit, "nothing" in card.sentence) == ("of 1,000 people, because they took part", False)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1, 2.5])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -231,21 +231,58 @@ def possible(schema: Schema, codes: Integers) -> Flags:
 
 
 def decided_by_schema(schema: Schema, codes: Integers, target: str, known: Iterable[str]) -> Flags:
-    """For each row, whether the structural zeros leave one value of the target, given the known attributes alone."""
+    """For each row, whether the structural zeros leave one value of the target, given the known attributes alone.
+
+    Rules are followed through attributes that are not known: if a known age excludes every wage, and no wage excludes
+    an income, then the age decides the income.
+    """
     place = {name: j for j, name in enumerate(schema.names)}
-    given = set(known)
-    left = np.ones((len(codes), schema[target].size), bool)
-    for rule in schema.zeros:
-        conditions = dict(rule.codes(schema))
-        if target not in conditions or not set(conditions) - {target} <= given:
-            continue
-        meets = np.ones(len(codes), bool)
-        for name, chosen in conditions.items():
-            if name != target:
-                meets &= np.isin(codes[:, place[name]], chosen)
-        left[np.ix_(meets, np.array(conditions[target]))] = False
-    decided: Flags = left.sum(axis=1) <= 1
-    return decided
+    given = set(known) - {target}
+    rules = [dict(rule.codes(schema)) for rule in schema.zeros]
+    open_names = {target}
+    while more := {name for rule in rules if open_names & set(rule) for name in rule} - given - open_names:
+        open_names |= more
+    rules = [rule for rule in rules if open_names & set(rule)]
+    if not rules:
+        return np.full(len(codes), schema[target].size <= 1)
+    # People for whom the same rules are left have the same values left.
+    active = np.ones((len(codes), len(rules)), bool)
+    for number, rule in enumerate(rules):
+        for name in given & set(rule):
+            active[:, number] &= np.isin(codes[:, place[name]], rule[name])
+    kinds, kind_of = np.unique(active, axis=0, return_inverse=True)
+    decided = np.zeros(len(kinds), bool)
+    for number, kind in enumerate(kinds):
+        excluded = [
+            {name: frozenset(rule[name]) for name in open_names & set(rule)}
+            for rule, applies in zip(rules, kind, strict=True)
+            if applies
+        ]
+        left = 0
+        for code in range(schema[target].size):
+            left += _can_be(schema, excluded, target, code)
+            if left > 1:
+                break
+        decided[number] = left <= 1
+    found: Flags = decided[np.ravel(kind_of)]
+    return found
+
+
+def _can_be(schema: Schema, excluded: Sequence[Mapping[str, frozenset[int]]], name: str, code: int) -> bool:
+    """Whether a value of an attribute can occur together with some values of the other attributes of the rules.
+
+    A rule excludes rows that have one of its values in each of its attributes.
+    """
+    rest = [{other: values for other, values in rule.items() if other != name} for rule in excluded
+            if name not in rule or code in rule[name]]  # fmt: skip
+    if not all(rest):
+        return False
+    if not rest:
+        return True
+    following = next(iter(rest[0]))
+    # Values that meet the same rules are alike; fewer are better, and a value that meets none leaves most open.
+    alike = {tuple(value in rule.get(following, ()) for rule in rest): value for value in range(schema[following].size)}
+    return any(_can_be(schema, rest, following, alike[met]) for met in sorted(alike, key=sum))
 
 
 def places_by_marginality(schema: Schema, codes: Integers) -> dict[int, Floats]:

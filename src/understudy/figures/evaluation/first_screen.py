@@ -12,8 +12,11 @@ from understudy.figures.evaluation_figure import Frames, draws_from, figures
 
 COLUMNS, ROWS = 50, 20
 ALLOWED, NOBODY = "#f0c9a0", "#e3e6ec"
-# The colours of the groups of people, for each sentence in order.
-COLOURS = ((ORIGINAL, BAD, ALLOWED), (ORIGINAL, SYNTHETIC), (BAD, QUIET))
+UNSURE, WRONG = "#8f9bb3", "#7a5aa6"
+# The colours of the groups of people, for each sentence in order. In the first, people gained have the colour of its
+# light. Red is for nothing else, and a difference that may be chance is no alarm.
+COLOURS = ((ORIGINAL, UNSURE, ALLOWED), (ORIGINAL, SYNTHETIC), (WRONG, QUIET))
+GAINED = {"red": BAD, "amber": SYNTHETIC}
 GROUPS = ("first", "second", "third")
 
 
@@ -41,7 +44,9 @@ def _dots(axis: Any, place: int, row: Mapping[str, Any]) -> None:
     if row["of_1000"] is None:
         axis.text(0.5, 0.5, "not measured", ha="center", va="center", transform=axis.transAxes)
         return
-    shown = [(row[name], row[f"{name}_means"], colour) for name, colour in zip(GROUPS, COLOURS[place], strict=False)]
+    palette = list(COLOURS[place])
+    palette[1] = GAINED.get(row["light"], palette[1])
+    shown = [(row[name], row[f"{name}_means"], colour) for name, colour in zip(GROUPS, palette, strict=False)]
     colours = [colour for count, _, colour in shown for _ in range(count)]
     colours += [NOBODY] * (COLUMNS * ROWS - len(colours))
     across = [number % COLUMNS for number in range(COLUMNS * ROWS)]

@@ -7,11 +7,13 @@ import warnings
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import understudy as us
 from understudy.demo.people import make_people, people_schema
 from understudy.evaluation.inputs.comparison import compare
-from understudy.evaluation.inputs.records import Records, null_copies, possible
+from understudy.evaluation.inputs.records import Records, decided_by_schema, null_copies, possible
 from understudy.evaluation.risk import evaluate_risk
 
 GRID = tuple(range(0, 1001, 50))
@@ -81,6 +83,58 @@ def test_what_the_schema_decides_is_no_success_and_no_claim():
         assert row["residual_low"] < 0 < row["residual_high"], attack
     worst = {finding.code: finding for finding in found.findings}["risk.rank_attribution.worst"]
     assert "smokes" not in worst.title or worst.value < 0.6
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 2**32 - 1))
+def test_what_the_schema_decides_is_found_through_what_is_not_known(seed):
+    """Every completion of the known values that no rule excludes; a chain of rules was overlooked."""
+    draw = np.random.default_rng(seed)
+    sizes = draw.integers(2, 4, 4)
+    attributes = tuple(
+        us.Attribute(name=name, levels=tuple(range(size))) for name, size in zip("abcd", sizes, strict=True)
+    )
+    rules = []
+    for _ in range(draw.integers(1, 7)):
+        places = draw.choice(4, draw.integers(2, 4), replace=False)
+        levels = [tuple(range(sizes[j]))[: draw.integers(1, sizes[j])] for j in places]
+        levels = [tuple((level + 1) % sizes[j] for level in one) if draw.uniform() < 0.5 else one
+                  for j, one in zip(places, levels, strict=True)]  # fmt: skip
+        conditions = (("abcd"[j], us.Condition(levels=one)) for j, one in zip(places, levels, strict=True))
+        rules.append(us.Impossible(conditions=tuple(conditions)))
+    try:
+        schema = us.Schema(attributes=attributes, impossible=tuple(rules))
+    except us.UnderstudyError:  # nothing is left
+        return
+    rows = np.array(list(np.ndindex(*sizes)))
+    rows = rows[possible(schema, rows)]
+    target, known = "abcd"[draw.integers(4)], [name for name in "abcd" if draw.uniform() < 0.5]
+    places = ["abcd".index(name) for name in known if name != target]
+    by_hand = [
+        len({other["abcd".index(target)] for other in rows if (other[places] == row[places]).all()}) <= 1
+        for row in rows
+    ]
+    assert decided_by_schema(schema, rows, target, known).tolist() == by_hand
+
+
+def test_an_answer_that_follows_through_another_is_not_asked_about():
+    """A child has no work, and without work there is no wage: whoever knows the age knows the wage."""
+    child, idle = us.Condition(levels=("child",)), us.Condition(levels=("none",))
+    schema = us.Schema(
+        attributes=(
+            us.Attribute(name="age", levels=("child", "adult"), ordered=True),
+            us.Attribute(name="work", levels=("none", "some")),
+            us.Attribute(name="wage", levels=("none", "low", "high"), ordered=True),
+        ),
+        impossible=(
+            us.Impossible(conditions=(("age", child), ("work", us.Condition(levels=("some",))))),
+            us.Impossible(conditions=(("work", idle), ("wage", us.Condition(levels=("low", "high"))))),
+        ),
+    )
+    rows = [("child", "none", "none")] * 60 + [("adult", "some", "low"), ("adult", "none", "none")] * 20
+    data = pa.table(dict(zip(schema.names, map(list, zip(*rows, strict=True)), strict=True)))
+    found = risk(schema, data, data, keys=("age",), targets=("wage",), only=("attribution",)).frames
+    assert {row["asked"] for row in found["attacks"].to_pylist()} == {40}
 
 
 def test_the_baseline_obeys_the_schema_and_keeps_the_margins():
