@@ -206,6 +206,43 @@ def test_noise_that_puts_a_share_far_below_0_leaves_an_interval_with_width():
     assert 0.015 < found.high[0] < 0.02
 
 
+def test_a_short_interval_of_a_skew_posterior_is_not_taken_for_that_of_the_noisy_values():
+    """Its few far draws gave it a spread like that of the noise, while 95 percent of it was a sixth as long."""
+    away = np.tile([[0.03, -0.03]], (300, 1)) * np.linspace(-1, 1, 300)[:, None]
+    raw = Raw(shares=np.array([-0.003, 1.003]), deviations=lambda size, _: away[:size], people=1e6)
+    nothing = np.zeros(1, bool)
+    for longest, kept in ((0.005, False), (0.04, True)):
+        posterior = Settled(
+            centre=np.array([0.001]), low=np.zeros(1), high=np.array([longest]), spread=np.array([0.03]),
+            by_prior=nothing, alone=nothing,
+        )  # fmt: skip
+        found = settle(
+            posterior, raw, lambda shares: shares[:, :1], (0.0, 1.0), level=0.95, rng=np.random.default_rng(1)
+        )
+        assert found.alone[0] != kept
+        assert found.high[0] > 0.02
+
+
+def test_no_cell_of_a_large_noisy_table_has_an_interval_far_shorter_than_its_noise():
+    """300 people in 84 cells under a pure epsilon of 1: intervals of 4 people, under noise of 9, were called valid."""
+    rng = np.random.default_rng(3)
+    sizes = {"a": 14, "b": 6, "c": 2, "d": 3, "e": 4}
+    schema = us.Schema(
+        attributes=tuple(us.Attribute(name=name, levels=tuple(range(size))) for name, size in sizes.items())
+    )
+    cells = rng.choice(84, 300, p=rng.dirichlet(np.full(84, 0.5)))
+    codes = {"a": cells // 6, "b": cells % 6, **{name: rng.integers(sizes[name], size=300) for name in "cde"}}
+    release = us.synthesize(
+        us.open_source(pa.table(codes), schema), method="ipf", budget=us.PureDP(epsilon=1), rows=300,
+        unit=us.Unit(kind="add_remove"), stream=SeededStream(5),
+    )  # fmt: skip
+    answer = us.infer(release, "crosstab(a, b)", rng=np.random.default_rng(1))
+    table = next(one for one in release.measurements if one.margin == ("a", "b"))
+    noise = float(table.mechanism.variance) ** 0.5 / 300
+    assert set(answer.labels) == {"valid"}
+    assert min(one.high - one.low for one in answer.estimates) > 1.5 * noise
+
+
 def test_a_group_of_which_nobody_was_seen_may_have_somebody():
     """A noisy count of exactly 0 with hardly any noise had an interval of no width."""
     away = sampled(np.array([0.0, 0.4, 0.6]), 1000, 400, np.random.default_rng(1))
