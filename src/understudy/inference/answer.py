@@ -66,7 +66,8 @@ class Answer:
     standard_errors: tuple[float, ...]
     """The standard error of each estimate."""
     information: tuple[float | None, ...]
-    """The size of a sample that would be worth as much as the release, for each estimate; ``None``: not known."""
+    """The size of a sample that would be worth as much as the release, for each estimate; ``None``: not known,
+    or there is no such size, as for a range."""
     records: int | None
     """The number of confidential rows, if it is public."""
     method: str

@@ -14,7 +14,8 @@ from understudy.core.arrays import Flags, Floats
 from understudy.core.workload import quoted
 from understudy.errors import UnsupportedError
 from understudy.inference.estimands import FIRST, Estimand, Part
-from understudy.inference.noise_aware import MOST_BOUNDED, Local, group_matrix, is_plain_table, is_share
+from understudy.inference.noise_aware import MOST_BOUNDED, Local, group_matrix, has_range, is_plain_table, of_kinds
+from understudy.inference.regression import Model
 from understudy.inference.without_prior import PAIRS, UNSEEN, Raw
 
 # The smallest and the largest share over all full tables that the measured tables allow.
@@ -25,11 +26,13 @@ from understudy.inference.without_prior import PAIRS, UNSEEN, Raw
 # assumed about interactions that were not measured.
 
 MOST_CELLS = 3000
+SMALLEST = 1e-9  # of a share, and of the part of a kind of people in a coefficient; less is rounding
 
 
 def can_be_bounded(local: Local, estimand: Estimand) -> bool:
-    """Whether a quantity is a share (within a subgroup or not) of a table small enough for linear programs."""
-    if not is_share(estimand):
+    """Whether a quantity is a share (within a subgroup or not), or made of shares, of a table small enough for linear
+    programs."""
+    if not has_range(estimand):
         return False
     few = len(estimand.names) <= MOST_BOUNDED and len(local.effects.possible) <= MOST_CELLS
     return few or _by_one_way_tables(local, estimand)
@@ -48,6 +51,8 @@ def identified_ranges(local: Local, estimand: Estimand, level: float) -> tuple[F
     bounds = _bounds(local, level)
     if _by_one_way_tables(local, estimand):
         return _frechet(local, estimand, *bounds)
+    if of_kinds(estimand) is not None:
+        return _effects(local, estimand, *bounds)
     found = [
         _extremes(*bounds, member=(group_matrix(local, estimand) @ own)[:, FIRST:], pairs=numerators(part, atom.kind))
         for part, own, atom in zip(estimand.parts, estimand.members, estimand.question.atoms, strict=True)
@@ -72,6 +77,34 @@ def _frechet(local: Local, estimand: Estimand, rows: Floats, low: Floats, high: 
     ends = np.zeros((2, len(estimand.names)))  # a cell that the schema rules out stays 0
     ends[:, place] = of_cells
     return ends[0], ends[1]
+
+
+def _effects(local: Local, estimand: Estimand, rows: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Bounds of coefficients that are signed sums of log odds (or probits): those of the shares hold together, and so
+    do the sums of their ends. An end is infinite if a share may be 0 or 1."""
+    loads, events, model = _sums_of_kinds(estimand)
+    member = (group_matrix(local, estimand) @ estimand.members[0])[:, FIRST:]
+    shares = np.array(_extremes(rows, low, high, member=member, pairs=events))
+    shares = np.where(shares < SMALLEST, 0.0, np.where(shares > 1 - SMALLEST, 1.0, shares))  # up to the solver's error
+    ends = model.link(shares)
+    found = np.zeros((2, len(loads)))
+    for effect, load in enumerate(loads):
+        involved = np.flatnonzero(load)
+        with np.errstate(invalid="ignore"):
+            found[:, effect] = np.sort(load[involved] * ends[:, involved], axis=0).sum(axis=1)
+    return np.where(np.isnan(found[0]), -np.inf, found[0]), np.where(np.isnan(found[1]), np.inf, found[1])
+
+
+def _sums_of_kinds(estimand: Estimand) -> tuple[Floats, list[tuple[Floats, Floats]], Model]:
+    """How each coefficient is summed up over kinds of people, and for each kind who is in it and who has the event."""
+    kinds, model = of_kinds(estimand), estimand.parts[0].model
+    assert kinds is not None  # noqa: S101 - asked before
+    assert model is not None  # noqa: S101
+    patterns, place = kinds
+    loads = np.linalg.inv(patterns)
+    loads[np.abs(loads) < SMALLEST] = 0.0
+    of = [(place == kind).astype(np.float64) for kind in range(len(patterns))]
+    return loads, [(inside, inside * model.outcome) for inside in of], model
 
 
 def _extremes(
@@ -253,13 +286,9 @@ def effects_not_rejected(
     Such a coefficient is a signed sum of log odds (or probits) of events among some kinds of people. With intervals for
     these shares that hold together (Bonferroni), the sum of their ends bounds it. An end can be infinite.
     """
-    model = estimand.parts[0].model
-    kinds = None if model is None or len(estimand.parts) > 1 or estimand.weighting is not None else model.saturated()
-    if model is None or kinds is None:
+    if of_kinds(estimand) is None:
         return None
-    patterns, place = kinds
-    loads = np.linalg.inv(patterns)
-    loads[np.abs(loads) < 1e-9] = 0.0
+    loads, events, model = _sums_of_kinds(estimand)
     member = estimand.members[0][:, FIRST:]
     own, deviations = raw.shares @ member, raw.deviations(2 * PAIRS, rng) @ member
     low, high = np.full((2, len(loads)), np.nan)
@@ -267,9 +296,7 @@ def effects_not_rejected(
 
     def predictor(kind: int, each: float) -> Floats:
         if (kind, each) not in known:
-            inside = (place == kind).astype(np.float64)
-            having = inside * model.outcome
-            shares = _interval(own, deviations, inside, having, people=raw.people, level=each, points=BY_ODDS)
+            shares = _interval(own, deviations, *events[kind], people=raw.people, level=each, points=BY_ODDS)
             known[kind, each] = model.link(np.array(shares))
         return known[kind, each]
 

@@ -22,7 +22,7 @@ from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.inference.estimands import Estimand
 from understudy.inference.joined_tables import half_width
-from understudy.inference.noise_aware import influence, is_share
+from understudy.inference.noise_aware import has_range, influence
 from understudy.models.effects import names_in
 from understudy.privacy.promise.event import Event, GaussianNoise, GeometricNoise, GumbelMax, NoisyMax
 from understudy.release.table_release import Release
@@ -66,7 +66,7 @@ def without_selection(release: Release, estimand: Estimand) -> Release | None:
         return replace(release, measurements=fixed)
     chosen = any(wanted <= set(one.margin) for one in release.measurements)
     everything = [one.margin for one in release.measurements]
-    if is_share(estimand) and not joined(everything, estimand.margin) and wanted <= names_in(margins):
+    if has_range(estimand) and not joined(everything, estimand.margin) and wanted <= names_in(margins):
         return replace(release, measurements=fixed)
     return replace(release, measurements=fixed) if not chosen and joined(margins, estimand.margin) else None
 

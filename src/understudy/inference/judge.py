@@ -54,6 +54,7 @@ LEAST_WIDTH = 0.5  # of the width of the interval from the records themselves
 BOUNDLESS = 1e100  # the spread of a quantity that the release does not bound
 USUAL_HALF = 1.96  # standard errors in half an interval
 NOTICED = 1.005  # times its length, from which on an interval is said to be longer
+MOST_SHOWN = 4  # estimates that a warning names
 MOST_ROOM = 1.0  # half-widths by which an interval may grow at each end because of a choice of tables
 BY_PRIOR = (
     "the noisy values alone do not determine this: it is far from linear over the range of noise and sampling, so the "
@@ -180,25 +181,14 @@ class Judged:
         beyond = np.asarray(evidence.modelled) > MODELLED
         if len(beyond) != len(self.names) or not beyond.any():
             return
-        share = float(np.max(evidence.modelled))
+        unbounded = beyond
         if can_be_bounded(evidence.local, estimand):
-            self._bounded(estimand, evidence, beyond, level)
-            return
-        records = float(drawn.counts.sum(axis=1).mean())
-        # The model's assumption must not make an answer more certain than the records themselves do.
-        floor = spread_of_records(estimand, drawn, records, rng)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            times = np.where(beyond & (self.spread > 0), np.maximum(1.0, floor / self.spread), 1.0)
-        self.low = self.centre - times * (self.centre - self.low)
-        self.high = self.centre + times * (self.high - self.centre)
-        self.spread = times * self.spread
-        self.lower(
-            beyond,
-            MODEL,
-            f"the measured tables do not determine this: {share:.2g} of it, by squared influence, depends on the "
-            "assumption that there are no interactions beyond those measured",
-        )
-        unknown = np.asarray(evidence.modelled) > OPEN
+            unbounded = self._bounded(estimand, evidence, beyond, level)
+        if joined(evidence.local.margins, estimand.margin):
+            self._by_assumption(estimand, evidence, unbounded, drawn, rng)
+            unknown = unbounded & (np.asarray(evidence.modelled) > OPEN)
+        else:
+            unknown = unbounded
         if not unknown.any():
             return
         tables = listed(margin for margin in evidence.local.margins if len(margin) > 1)
@@ -220,10 +210,40 @@ class Judged:
         self.low, self.high = np.where(unknown, -np.inf, self.low), np.where(unknown, np.inf, self.high)
         self.centre, self.spread = np.where(unknown, np.nan, self.centre), np.where(unknown, np.nan, self.spread)
 
-    def _bounded(self, estimand: Estimand, evidence: NoiseAware, beyond: Flags, level: float) -> None:
+    def _by_assumption(
+        self, estimand: Estimand, evidence: NoiseAware, beyond: Flags, drawn: Drawn, rng: np.random.Generator
+    ) -> None:
+        """Label what depends on the assumption that there are no interactions beyond those measured."""
+        if not beyond.any():
+            return
+        share = float(np.max(evidence.modelled))
+        records = float(drawn.counts.sum(axis=1).mean())
+        # The model's assumption must not make an answer more certain than the records themselves do.
+        floor = spread_of_records(estimand, drawn, records, rng)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            times = np.where(beyond & (self.spread > 0), np.maximum(1.0, floor / self.spread), 1.0)
+        self.low = self.centre - times * (self.centre - self.low)
+        self.high = self.centre + times * (self.high - self.centre)
+        self.spread = times * self.spread
+        self.lower(
+            beyond,
+            MODEL,
+            f"the measured tables do not determine this: {share:.2g} of it, by squared influence, depends on the "
+            "assumption that there are no interactions beyond those measured",
+        )
+
+    def _bounded(self, estimand: Estimand, evidence: NoiseAware, beyond: Flags, level: float) -> Flags:
+        """Let intervals hold every value that the tables allow; returns for which quantities that is every number."""
         low, high = identified_ranges(evidence.local, estimand, level)
-        first = int(np.flatnonzero(beyond)[0])
-        inside = f"{self.centre[first]:.3g} [{self.low[first]:.3g}, {self.high[first]:.3g}]"
+        unknown = np.asarray(beyond & np.isneginf(low) & np.isposinf(high))
+        beyond = beyond & ~unknown
+        if not beyond.any():
+            return unknown
+        shown = np.flatnonzero(beyond)[:MOST_SHOWN]
+        inside = ", ".join(
+            f"{self.names[one]} would be {self.centre[one]:.3g} [{self.low[one]:.3g}, {self.high[one]:.3g}]"
+            for one in shown
+        )
         self.low = np.where(beyond, np.minimum(low, self.low), self.low)
         self.high = np.where(beyond, np.maximum(high, self.high), self.high)
         apart = not joined(evidence.local.margins, estimand.margin)
@@ -234,9 +254,10 @@ class Judged:
         self.lower(
             beyond,
             RANGE,
-            "the measured tables do not determine this share; the interval holds every value they allow. If there "
-            f"were no interactions beyond those measured, {self.names[first]} would be {inside} (model-based){near}",
+            "the measured tables do not determine this; the interval holds every value they allow. If there "
+            f"were no interactions beyond those measured, {inside} (model-based){near}",
         )
+        return unknown
 
     def open_bins(
         self, estimand: Estimand, raw: Raw | None, drawn: Drawn, level: float, rng: np.random.Generator

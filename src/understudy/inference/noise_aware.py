@@ -134,14 +134,14 @@ def local_model(
     """The model over some attributes, each pair of which some table holds.
 
     With a question, levels that it does not tell apart are merged first, which is exact whatever the truth. Pairs that
-    no table holds are then accepted where bounds on a share are found (``judge``).
+    no table holds are then accepted where bounds on shares are found (``judge``).
     """
     schema = release.schema
     measured = [one.margin for one in release.measurements if one.margin]
     missing = sorted(set(wanted) - names_in(measured))
     if missing:
         raise UnsupportedError(f"this release measured nothing about {', '.join(missing)}.")
-    if estimand is None or not is_share(estimand):
+    if estimand is None or not has_range(estimand):
         check_joined(measured, wanted, merged_note(release, wanted))
     records = public_records(release)
     if records is None and release.statement.unit.public_total:
@@ -176,6 +176,23 @@ def is_share(estimand: Estimand) -> bool:
     if estimand.question.kind not in ("proportion", "crosstab", "difference"):
         return False
     return len(estimand.names) <= MOST_BOUNDED or is_plain_table(estimand)
+
+
+def of_kinds(estimand: Estimand) -> tuple[Floats, Integers] | None:
+    """Of a logit or probit with one coefficient for each kind of people: the regressors of each kind, and the kind of
+    every cell. Its coefficients are sums of log odds (or probits) of shares. None for other questions."""
+    model = estimand.parts[0].model
+    if model is None or len(estimand.parts) > 1 or estimand.weighting is not None:
+        return None
+    return model.saturated()
+
+
+def has_range(estimand: Estimand) -> bool:
+    """Whether bounds can be found for what tables do not determine: shares, and effects that are made of shares."""
+    if is_share(estimand):
+        return True
+    kinds = of_kinds(estimand)
+    return kinds is not None and len(kinds[0]) <= MOST_BOUNDED
 
 
 def is_plain_table(estimand: Estimand) -> bool:
@@ -401,7 +418,7 @@ def _shared_model(release: Release, estimand: Estimand, shared: dict[object, obj
     if shared is None:
         return local_model(release, estimand.margin, estimand)
     classes = tuple(one.tobytes() for one in merged_levels(release.schema, estimand).classes)
-    key = (estimand.margin, classes, is_share(estimand), tuple(map(id, release.measurements)))
+    key = (estimand.margin, classes, has_range(estimand), tuple(map(id, release.measurements)))
     found = shared.get(key)
     if not isinstance(found, Local):
         found = shared[key] = local_model(release, estimand.margin, estimand)

@@ -132,13 +132,13 @@ def unshrunk(raw: Raw, quantity: Quantity, level: float, rng: np.random.Generato
 # From posterior draws and the noisy values alone to one interval for each quantity, and whether it is earned.
 #
 # The posterior's interval is kept where the noisy values alone say the same: its centre within ``SHIFTED`` of their
-# standard error, its spread not below ``NARROWED`` of theirs. Where they differ and the noisy values determine the
-# quantity, theirs is the answer: the difference comes from the prior. Where they do not determine it, the posterior's
-# answer stays and is called model-based, since it depends on its prior.
+# standard error, its spread and its length not below ``NARROWED`` of theirs. Where they differ and the noisy values
+# determine the quantity, theirs is the answer: the difference comes from the prior. Where they do not determine it, the
+# posterior's answer stays and is called model-based, since it depends on its prior.
 
 
 SHIFTED = 0.25  # of a standard error without prior, between the two centres
-NARROWED = 0.85  # of the spread without prior
+NARROWED = 0.85  # of the spread and of the length without prior
 ROUNDS = 12  # of the search for the end of an interval; each at least halves what is missing
 
 
@@ -215,6 +215,8 @@ def settle(
                 near_bound(one, end, alone.half, alone.one_sided) for one, end in ((possible, down), (1 - possible, up))
             )
         low, high = np.clip(possible - down, lowest, highest), np.clip(possible + up, lowest, highest)
+        # The spread of a skew posterior is that of its far tail: its interval can be short all the same.
+        same &= found.high - found.low >= NARROWED * (high - low)
     used = alone.determined & ~same
     return Settled(
         centre=np.where(used, possible, found.centre),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from statistics import NormalDist
 
 import numpy as np
 import pyarrow as pa
@@ -117,6 +118,55 @@ def test_an_interaction_that_no_table_holds_is_not_a_certain_zero():
     assert answer.to_json()["estimates"][place]["low"] is None
 
 
+def three_binary(method: str, three_way: float, seed: int) -> tuple[us.Release, np.ndarray]:
+    """A release of three attributes with two levels, hardly any noise, and the shares of the people in it."""
+    schema = us.Schema(attributes=tuple(us.Attribute(name=name, levels=("n", "y")) for name in ("out", "x", "z")))
+    out, x, z = np.indices((2, 2, 2))
+    log = -0.3 * out + 1.2 * (x == 0) + 0.4 * z - 0.5 * out * x + three_way * out * x * z
+    shares = np.exp(log) / np.exp(log).sum()
+    drawn = np.random.default_rng(seed).multinomial(40_000, shares.ravel())
+    codes = np.unravel_index(np.repeat(np.arange(8), drawn), (2, 2, 2))
+    table = pa.table({one.name: np.array(one.levels)[code] for one, code in zip(schema.attributes, codes, strict=True)})
+    with warnings.catch_warnings(action="ignore"):
+        release = us.synthesize(
+            us.open_source(table, schema), method=method, budget=us.PureDP(epsilon=20), stream=SeededStream(seed)
+        )
+    return release, drawn.reshape(2, 2, 2) / 40_000
+
+
+def test_log_odds_of_attributes_that_no_table_holds_together_lie_between_the_bounds_of_their_shares():
+    release, shares = three_binary("independent", 0.0, 1)
+    answer = us.infer(release, "out ~ x", event="y", family="logit", rng=np.random.default_rng(1))
+    event, first = shares[1].sum(), shares[:, 0].sum()
+    ends = np.array([(event + first - 1) / first, event / first])  # Frechet
+    assert 0 < ends[0] < ends[1] < 1
+    assert answer.labels == ("range", "not determined")
+    wanted = np.log(ends / (1 - ends))
+    found = np.array([answer.estimates[0].low, answer.estimates[0].high])
+    assert found == pytest.approx(wanted, abs=0.1)
+    assert found[0] < wanted[0]
+    assert found[1] > wanted[1]
+    assert np.isneginf(answer.estimates[1].low)
+    assert np.isposinf(answer.estimates[1].high)
+    with pytest.raises(UnsupportedError, match="does not determine this"):  # every coefficient is open on both sides
+        us.infer(release, "out ~ x * z", event="y", family="logit", rng=np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("three_way", [-2.0, 0.0, 2.0])
+@pytest.mark.parametrize("family", ["logit", "probit"])
+def test_coefficients_of_an_interaction_that_no_table_holds_have_ranges_around_every_possible_table(three_way, family):
+    release, shares = three_binary("ipf", three_way, 2)
+    answer = us.infer(release, "out ~ x * z", event="y", family=family, rng=np.random.default_rng(1))
+    of = shares[1] / shares.sum(axis=0)
+    link = NormalDist().inv_cdf if family == "probit" else lambda share: float(np.log(share / (1 - share)))
+    effects = np.array([[link(float(one)) for one in row] for row in of])
+    true = [effects[0, 0], effects[1, 0] - effects[0, 0], effects[0, 1] - effects[0, 0]]
+    assert answer.labels[0] == answer.labels[2] == "range"  # those of x may be open: nearly nobody is in one group
+    for one, value in zip(answer.estimates, true, strict=False):
+        assert one.low <= value <= one.high
+    assert answer.estimates[0].high - answer.estimates[0].low < 3
+
+
 def test_a_share_in_a_cell_that_no_table_holds_is_a_range_around_every_possible_table():
     release = release_of("ipf", 3000, 2)
     answer = us.infer(
@@ -204,6 +254,43 @@ def test_noise_that_puts_a_share_far_below_0_leaves_an_interval_with_width():
     assert found.alone[0]
     assert found.low[0] == 0
     assert 0.015 < found.high[0] < 0.02
+
+
+def test_a_short_interval_of_a_skew_posterior_is_not_taken_for_that_of_the_noisy_values():
+    """Its few far draws gave it a spread like that of the noise, while 95 percent of it was a sixth as long."""
+    away = np.tile([[0.03, -0.03]], (300, 1)) * np.linspace(-1, 1, 300)[:, None]
+    raw = Raw(shares=np.array([-0.003, 1.003]), deviations=lambda size, _: away[:size], people=1e6)
+    nothing = np.zeros(1, bool)
+    for longest, kept in ((0.005, False), (0.04, True)):
+        posterior = Settled(
+            centre=np.array([0.001]), low=np.zeros(1), high=np.array([longest]), spread=np.array([0.03]),
+            by_prior=nothing, alone=nothing,
+        )  # fmt: skip
+        found = settle(
+            posterior, raw, lambda shares: shares[:, :1], (0.0, 1.0), level=0.95, rng=np.random.default_rng(1)
+        )
+        assert found.alone[0] != kept
+        assert found.high[0] > 0.02
+
+
+def test_no_cell_of_a_large_noisy_table_has_an_interval_far_shorter_than_its_noise():
+    """300 people in 84 cells under a pure epsilon of 1: intervals of 4 people, under noise of 9, were called valid."""
+    rng = np.random.default_rng(3)
+    sizes = {"a": 14, "b": 6, "c": 2, "d": 3, "e": 4}
+    schema = us.Schema(
+        attributes=tuple(us.Attribute(name=name, levels=tuple(range(size))) for name, size in sizes.items())
+    )
+    cells = rng.choice(84, 300, p=rng.dirichlet(np.full(84, 0.5)))
+    codes = {"a": cells // 6, "b": cells % 6, **{name: rng.integers(sizes[name], size=300) for name in "cde"}}
+    release = us.synthesize(
+        us.open_source(pa.table(codes), schema), method="ipf", budget=us.PureDP(epsilon=1), rows=300,
+        unit=us.Unit(kind="add_remove"), stream=SeededStream(5),
+    )  # fmt: skip
+    answer = us.infer(release, "crosstab(a, b)", rng=np.random.default_rng(1))
+    table = next(one for one in release.measurements if one.margin == ("a", "b"))
+    noise = float(table.mechanism.variance) ** 0.5 / 300
+    assert set(answer.labels) == {"valid"}
+    assert min(one.high - one.low for one in answer.estimates) > 1.5 * noise
 
 
 def test_a_group_of_which_nobody_was_seen_may_have_somebody():

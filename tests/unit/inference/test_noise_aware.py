@@ -139,7 +139,10 @@ def test_attributes_that_no_table_joins_have_a_range_of_shares_and_are_refused_o
     assert share.low < everybody.low < everybody.high < share.high
     assert any("The nearest question with an answer: crosstab(" in text for text in share.warnings)
     with pytest.raises(UnsupportedError, match=r"no table with both sex and region.*nearest question with an answer"):
-        us.infer(release, "region ~ sex", event="N", rng=rng())
+        us.infer(release, "region ~ sex + age", event="N", rng=rng())
+    odds = us.infer(release, "region ~ sex", event="N", rng=rng())  # of shares, so it has a range where they have one
+    assert odds.labels[0] == "range"
+    assert odds.labels[1] == "not determined"
     only = replace(release, measurements=tuple(one for one in release.measurements if "region" not in one.margin))
     with pytest.raises(UnsupportedError, match="nothing about region"):
         us.infer(only, "proportion(region == 'N')", rng=rng())
