@@ -4,7 +4,7 @@ A table follows its noisy counts. In an empty tail that does harm: bins there ar
 becomes nothing, one above stays, and two rows of a hundred thousand move a mean by more than everybody else. But a
 tail does not end and begin again at random. So a curve is fitted to the noisy bins (``found_bins``), and each bin moves
 towards it as far as its noise calls for: with a curve of c rows and noise of variance v, the bin keeps c^2 / (c^2 + v)
-of how far it is from the curve. Bins that stand clear of the noise stay where they are. See docs/theory/found-columns.md.
+of how far it is from the curve. Bins that stand clear of the noise stay. See docs/theory/found-columns.md.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from understudy.core.schema import Attribute
 from understudy.models.found_bins import curve_through_bins
 
 CLEAR = 6.0  # standard deviations: some bin must stand out so far, or there is no curve to speak of
+ROUNDS = 3  # of adding up to the total; a few rows that would be negative stay at none
 KNOWN = 30.0  # standard deviations: where every bin does, there is nothing to move
 
 
@@ -44,6 +45,3 @@ def moved_to_curve(attribute: Attribute, noisy: Floats, variance: float, total: 
         found += (total - found.sum()) * weights / weights.sum()
         found = np.maximum(found, 0.0)
     return found - noisy
-
-
-ROUNDS = 3  # of adding up to the total; a few rows that would be negative stay at none
