@@ -34,6 +34,10 @@ class UnsupportedError(InputError):
     """A request is understood but cannot be served."""
 
 
+class GuaranteeNotOfferedError(UnsupportedError):
+    """A method does not offer the form of the guarantee that is asked of it."""
+
+
 class UnavailableError(InputError):
     """A database cannot be reached now; the same may work later."""
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from understudy.core.apportion import apportion
 from understudy.core.arrays import Progress
+from understudy.core.bins import bins_of
 from understudy.core.counts import Source
 from understudy.core.measurement import CLASSES, CODES, NEIGHBOURS, SIZES, Measurement
 from understudy.core.mechanism import Stream
@@ -467,8 +468,10 @@ def _same_bins(again: Attribute, stated: Attribute) -> bool:
     """The same codes or edges, and the same shares but for how another machine rounds."""
     if again.levels != stated.levels:
         return False
-    ours, theirs = (np.array([share for _, share in one.inside]) for one in (again, stated))
-    return again.edges == stated.edges and np.allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    if again.edges != stated.edges or not stated.inside:
+        return again.edges == stated.edges and not again.inside
+    ours, theirs = (bins_of(one).shares for one in (again, stated))
+    return ours is not None and theirs is not None and np.allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
 def _found_again(release: Release) -> str:

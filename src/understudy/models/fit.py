@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
-from understudy.core.schema import Schema
+from understudy.core.schema import Attribute, Schema
 from understudy.errors import InputError, UnsupportedError
-from understudy.models.junction_tree import JunctionTree, Margin, axes_outside, cells_with, tree_cells
+from understudy.models.junction_tree import JunctionTree, Margin, axes_outside, cells_with, spread, tree_cells
 from understudy.models.levels import expected_levels
 from understudy.models.model import Model
 from understudy.models.regularised_fit import Problem, Solution
+from understudy.models.smooth_bins import moved_to_curve
 from understudy.models.trends import trends
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.randomness.draws import unit_interval
@@ -115,20 +116,48 @@ def one_way_shares(schema: Schema, noisy: Noisy, total: float) -> dict[str, Floa
     shares: dict[str, Floats] = {}
     for attribute in schema.attributes:
         allowed = schema.allowed((attribute.name,))
-        summed, weight = np.zeros(attribute.size), 0.0
-        for margin, table, variance in zip(noisy.margins, noisy.tables, noisy.variances, strict=True):
-            if attribute.name in margin:
-                precision = 1.0 / (variance * table.size / attribute.size)
-                summed += precision * table.sum(axis=axes_outside(margin, (attribute.name,)))
-                weight += precision
-        if weight == 0:
+        summed, variance = _sums(attribute, noisy)
+        if summed is None:
             share = allowed / allowed.sum()
         else:
-            share = expected_levels(summed / weight, 1.0 / weight, max(total, 1.0), allowed)
+            share = expected_levels(summed, variance, max(total, 1.0), allowed)
             share = np.where(allowed, np.maximum(share / share.sum(), LEAST_SHARE), 0.0)
         with np.errstate(divide="ignore"):
             shares[attribute.name] = np.log(share / share.sum())
     return shares
+
+
+def _sums(attribute: Attribute, noisy: Noisy) -> tuple[Floats | None, float]:
+    """The noisy counts of an attribute's levels, from the sums of all tables that have it, and their variance."""
+    summed, weight = np.zeros(attribute.size), 0.0
+    for margin, table, variance in zip(noisy.margins, noisy.tables, noisy.variances, strict=True):
+        if attribute.name in margin:
+            precision = 1.0 / (variance * table.size / attribute.size)
+            summed += precision * table.sum(axis=axes_outside(margin, (attribute.name,)))
+            weight += precision
+    return (summed / weight, 1.0 / weight) if weight else (None, np.inf)
+
+
+def _moved_to_curves(schema: Schema, noisy: Noisy, total: float) -> Noisy:
+    """The tables, with the counts of found bins moved towards a smooth curve as far as noise hides them.
+
+    All cells of a bin move alike: they have the same noise.
+    """
+    tables = list(noisy.tables)
+    for attribute in schema.attributes:
+        summed, variance = _sums(attribute, noisy)
+        if summed is None or not attribute.found:
+            continue
+        moved = moved_to_curve(attribute, summed, variance, total)
+        if not moved.any():
+            continue
+        for place, margin in enumerate(noisy.margins):
+            if attribute.name in margin:
+                allowed = schema.allowed(margin)
+                cells = allowed.sum(axis=axes_outside(margin, (attribute.name,)))
+                each = moved / np.maximum(cells, 1)
+                tables[place] = tables[place] + np.where(allowed, spread(each, (attribute.name,), margin), 0.0)
+    return replace(noisy, tables=tuple(tables))
 
 
 def _zero_masks(schema: Schema) -> list[tuple[Margin, Floats]]:
@@ -214,6 +243,7 @@ def fit(
         priors = tuple(factor * one for one in table_priors(schema, noisy, total))
     else:
         priors = (prior,) * len(noisy.margins)
+    noisy = _moved_to_curves(schema, noisy, total)
     problem = problem_for(schema, tree, noisy, total)
     iterations, stronger, nearest = 0, 1.0, float("inf")
     steps = min(max(int(MOST_WORK / tree.cells), FEWEST_STEPS), MOST_STEPS)

@@ -38,6 +38,8 @@ ROBUST = 12.0  # squared standard deviations, beyond which a cell does not pull 
 PENALTIES = 10.0 ** np.arange(6.0, -1.5, -1.0)
 STEPS = 40
 SHARE_DIGITS = 8
+HARDLY = 1e-6  # of the rows, in a bin of which nothing is known
+NOTHING_KNOWN = 1e8  # times the variance of a bin: what is known of a cell that was not counted
 
 
 def levels_of(attribute: Attribute) -> tuple[tuple[int, ...], ...]:
@@ -122,6 +124,29 @@ def cell_counts(attribute: Attribute, noisy: Sequence[Integers], variances: Sequ
             seen = (told[level] / variances[level] ** 0.5, places[level])
             counts[~alone] = _falling_tails(attribute, counts[~alone], ~alone, seen)
     return counts
+
+
+def curve_through_bins(grid: Attribute, places: Integers, noisy: Floats, variance: float) -> tuple[Floats, np.ndarray]:
+    """A smooth curve through noisy counts of bins, as a count for each, and which bins hold a single value.
+
+    ``places``: the bin of every cell of the grid. Bins of a single value keep their counts.
+    """
+    alone = _stands_alone(grid)
+    single = np.isin(np.arange(len(noisy)), places[alone])
+    curve = np.where(single, np.maximum(noisy, 0.0), 0.0)
+    if alone.all():
+        return curve, single
+    cells = np.arange(int((~alone).sum()))
+    told, inside = np.unique(places[~alone], return_inverse=True)
+    counts = _smoothed(
+        [np.zeros(len(cells)), noisy[told].astype(float)],
+        [cells, inside],
+        [NOTHING_KNOWN * variance, variance],
+        _widths(grid)[~alone],
+    )
+    counts = _falling_tails(grid, counts, ~alone, (noisy[told] / variance**0.5, inside))
+    curve[told] = np.bincount(inside, counts)
+    return curve, single
 
 
 def _falling_tails(
@@ -279,7 +304,7 @@ def find_bins(attribute: Attribute, counts: Floats, bins: int, *, even: bool = F
         part = shares[first:after]
         level = _even(attribute, first, after)
         # A trace everywhere: a bin with rows in it has somewhere to draw them from.
-        part = part / part.sum() if part.sum() > 0 else level
+        part = part / shares.sum() if part.sum() > 0 else HARDLY * level
         inside += [float(f"{share:.{SHARE_DIGITS}g}") for share in part]
     found = (*(attribute.edges[cut] for cut in cuts), attribute.edges[-1])
     pairs = tuple(zip(attribute.edges[:-1], inside, strict=True))

@@ -7,9 +7,13 @@ import datetime
 import numpy as np
 import pytest
 
-from understudy import Attribute
-from understudy.core.bins import bins_of
+from understudy import Attribute, Schema
+from understudy.core.bins import bins_of, tilts_of
+from understudy.core.table import CodedTable
+from understudy.engines.reading.decode import decode
 from understudy.models.found_bins import cell_counts, find_bins, levels_of, number_of_bins
+from understudy.models.smooth_bins import moved_to_curve
+from understudy.privacy.randomness.streams import SeededStream
 
 INCOME = Attribute(name="income", bounds=(0, 500_000), heavy_tail=True)
 
@@ -78,7 +82,7 @@ def test_the_number_of_bins_does_not_depend_on_what_was_counted():
         assert found.edges[:2] == INCOME.edges[:2]  # zero stays a bin of its own
         shares = np.array([share for _, share in found.inside])
         assert (shares >= 0).all()
-        assert shares.sum() == pytest.approx(wanted, rel=1e-6)
+        assert bins_of(found).shares.sum() == pytest.approx(wanted, rel=1e-6)  # in every bin something can be drawn
 
 
 def test_means_and_quantiles_follow_the_density_that_was_found():
@@ -169,3 +173,76 @@ def test_a_tail_of_which_nothing_is_known_falls_inside_its_bin():
     counts = np.where(np.array(attribute.edges[:-1]) < 500, 100.0, 0.0)
     last = bins_of(find_bins(attribute, counts, 20)).means()[-1]
     assert last < 20_000
+
+
+def gamma(size, seed=5):
+    return np.random.default_rng(seed).gamma(2, 9000, size).clip(0, 499_999)
+
+
+def test_the_density_goes_on_inside_cells_so_that_a_mean_is_not_that_of_their_middles():
+    """A cell is a tenth as wide as its amounts. Spread evenly in it, amounts of a falling density are too large."""
+    values = gamma(400_000)
+    counts = np.histogram(values, np.array(INCOME.edges, dtype=float))[0]
+    exact = values.mean()
+    found = bins_of(find_bins(INCOME, counts.astype(float), INCOME.bins))
+    told = counts / counts.sum() @ found.means()
+    even = counts / counts.sum() @ middles(INCOME)
+    assert abs(told / exact - 1) < 0.0005
+    assert abs(even / exact - 1) > 0.0015
+
+
+def test_values_are_drawn_by_the_density_that_answers_use():
+    found = find_bins(INCOME, np.histogram(gamma(400_000), np.array(INCOME.edges, dtype=float))[0].astype(float), 20)
+    codes = np.random.default_rng(1).integers(0, found.bins, 200_000)
+    drawn = decode(CodedTable(schema=Schema(attributes=(found,)), columns={"income": codes}), SeededStream(2), "d")
+    values, means = drawn.column("income").to_numpy(), bins_of(found).means()
+    ends = np.append(bins_of(found).low, 500_000)
+    for number in range(found.bins - 1):
+        own = values[codes == number]
+        assert ((own >= ends[number]) & (own < ends[number + 1])).all()
+        assert abs(own.mean() - means[number]) < 0.002 * (ends[number + 1] - ends[number]) + 0.01
+
+
+def test_a_spike_does_not_tilt_the_cells_beside_it_and_one_value_is_even():
+    counts = np.full(INCOME.bins, 100.0)
+    counts[40] = 5000.0
+    found = find_bins(INCOME, counts * np.diff(np.array(INCOME.edges, dtype=float)), 20)
+    tilts = tilts_of(found)
+    assert tilts[0] == 0  # the cell of zero
+    assert abs(tilts[[38, 39, 40, 41, 42]]).max() < 1e-6
+
+
+def sparse(seed):
+    """Few have any, and nobody more than 30,000: behind it wide bins are empty."""
+    rng = np.random.default_rng(seed)
+    some = rng.random(12_000) < 0.09
+    return np.where(some, rng.gamma(4, 1200, 12_000).clip(1, 30_000), 0.0)
+
+
+def test_an_empty_tail_gets_hardly_any_rows_from_noise():
+    """A table follows its noisy counts, but not below nothing, so that noise alone makes rows in bins of nobody."""
+    moved, followed = [], []
+    for seed in range(12):
+        values = sparse(seed)
+        counts = np.histogram(values, np.array(INCOME.edges, dtype=float))[0]
+        found = find_bins(INCOME, counts + 0.5, 20)
+        bins = bins_of(found)
+        true = np.histogram(values, [*bins.low, 500_000])[0].astype(float)
+        noisy = true + np.rint(np.random.default_rng(seed).laplace(0, 2.4, len(true)))
+        more = noisy + moved_to_curve(found, noisy, 11.5, 12_000.0)
+        assert more.min() >= 0
+        assert more.sum() == pytest.approx(12_000, abs=0.5)
+        full = true > 300
+        assert abs(more - true)[full].max() < 12
+        means = bins.means() / values.sum()
+        moved.append(more @ means - true @ means)
+        followed.append(np.maximum(noisy, 0) @ means - true @ means)
+    assert np.mean(np.square(moved)) ** 0.5 < 0.75 * np.mean(np.square(followed)) ** 0.5
+
+
+def test_nothing_moves_where_no_bin_is_hidden_by_noise_or_all_are():
+    found = find_bins(INCOME, np.ones(INCOME.bins), 20)
+    assert not moved_to_curve(found, np.full(found.bins, 5000.0), 11.5, 5000.0 * found.bins).any()
+    assert not moved_to_curve(found, np.full(found.bins, 5.0), 11.5, 5.0 * found.bins).any()
+    listed = Attribute(name="x", edges=(0, 1, 2, 3))
+    assert not moved_to_curve(listed, np.array([900.0, 0.0, 1.0]), 11.5, 901.0).any()

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from understudy.core.bins import tilts_of
 from understudy.core.derived_attributes import Derived
 from understudy.core.mechanism import Stream
 from understudy.core.raking import raked
@@ -247,8 +248,8 @@ def _drawn_steps(
     """
     digits = _digits(attribute)
     if attribute.found:  # first the cell of the grid, by the shares that were found, then a value inside it
-        codes = _draw_cells(attribute, np.asarray(codes, dtype=np.int64), stream, (*purpose, "cell"), places)
-        attribute, places = _grid(attribute), None
+        codes, places = _draw_cells(attribute, np.asarray(codes, dtype=np.int64), stream, (*purpose, "cell"), places)
+        attribute = _grid(attribute)
     if digits is None or attribute.integer or attribute.kind == "date":
         return _drawn(attribute, codes, stream, purpose, places)
     return _drawn(_in_steps(attribute, digits), codes, stream, purpose, places)
@@ -327,8 +328,9 @@ def _draw_cells(
     stream: Stream,
     purpose: Purpose,
     places: NDArray[np.float64] | None,
-) -> NDArray[np.int64]:
-    """Codes of the grid: a cell by the shares of the cells of its bin, and special codes and missing as they are."""
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Codes of the grid: a cell by the shares of the cells of its bin, and special codes and missing as they are; and
+    where in its cell each value lies, by the density that continues from cell to cell."""
     shares = np.array([share for _, share in attribute.inside])
     bounds = set(attribute.edges[:-1])
     begins = [place for place, (start, _) in enumerate(attribute.inside) if start in bounds]
@@ -340,9 +342,15 @@ def _draw_cells(
     low, high = upto[first[bins]], upto[after[bins]]
     part = unit_interval(stream, len(bins), *purpose) if places is None else places[rows]
     target = low + (high - low) * part
-    cells = np.searchsorted(upto, target, side="right") - 1
-    drawn[rows] = np.clip(cells, first[bins], after[bins] - 1)
-    return drawn
+    cells = np.clip(np.searchsorted(upto, target, side="right") - 1, first[bins], after[bins] - 1)
+    drawn[rows] = cells
+    within = np.zeros(len(codes))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rest = np.clip(np.nan_to_num((target - upto[cells]) / shares[cells]), 0.0, 1.0)
+    tilt = tilts_of(attribute)[cells]
+    # The place u at which (1 - t) u + t u^2, the share of the cell below it, is what is left of the draw.
+    within[rows] = 2 * rest / np.maximum(1 - tilt + np.sqrt((1 - tilt) ** 2 + 4 * tilt * rest), 1e-300)
+    return drawn, np.clip(within, 0.0, 1.0)
 
 
 def _draw_whole(

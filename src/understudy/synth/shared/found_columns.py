@@ -26,7 +26,7 @@ from understudy.core.measurement import CLASSES, CODES, Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.survey_design import effects_to_measure
-from understudy.errors import BudgetError, InputError, UnsupportedError
+from understudy.errors import BudgetError, GuaranteeNotOfferedError, InputError, UnsupportedError
 from understudy.models.found_bins import cell_counts, find_bins, levels_of, number_of_bins
 from understudy.privacy.exact.stability_delta import least_threshold
 from understudy.privacy.gate.discovering import CodeQuery
@@ -192,10 +192,15 @@ def _divided(
     for rest in rests:
         try:
             plan = planner(likely, replace(request, budget=rest))
-        except UnsupportedError:
-            if rest is rests[0]:
-                raise
-            break  # the method does not offer that form of what is left
+        except UnsupportedError as refused:
+            if rest is not rests[0]:
+                break  # the method does not offer that form of what is left
+            if isinstance(refused, GuaranteeNotOfferedError) and rest.name != spent.name:
+                raise UnsupportedError(
+                    f"codes are found first, and what they leave of {spent.title} is {rest.title}: {refused} List the "
+                    "levels, or choose a method that measures tables (auto, ipf, mst)."
+                ) from None
+            raise
         whole = replace(
             plan,
             schema_fingerprint=schema.fingerprint,
@@ -238,7 +243,7 @@ def finding_steps(schema: Schema, unit: Unit, budget: Definition) -> tuple[Step,
         names = ", ".join(f"'{attribute.name}'" for attribute in schema.open)
         what = f"finding bins and codes of {names}" if names else "measuring design effects"
         raise UnsupportedError(
-            f"{what} needs a guarantee that can be divided (pure, approx, zcdp), which {budget.title} is not; give "
+            f"{what} needs a guarantee that can be divided (pure, approx, zcdp); asked for is {budget.title}. Give "
             "edges instead of bounds, list the levels, and declare design effects."
         )
     if not schema.open:

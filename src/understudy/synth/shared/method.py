@@ -18,7 +18,7 @@ from understudy.core.places import Places
 from understudy.core.registry import Registry
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
-from understudy.errors import InputError, UnsupportedError, unknown_name
+from understudy.errors import GuaranteeNotOfferedError, InputError, unknown_name
 from understudy.models.published_model import Fitted
 from understudy.privacy.exact.gaussian_profile import Bound
 from understudy.privacy.gate.gate import Gate
@@ -253,7 +253,7 @@ def count_text(count: int) -> str:
 def check_request(kind: type[Synthesizer], schema: Schema, request: Request) -> None:
     """Refusals shared by all methods, made before anything is planned."""
     if request.budget.name not in kind.guarantees:
-        raise UnsupportedError(
+        raise GuaranteeNotOfferedError(
             f"method '{kind.name}' does not offer the guarantee '{request.budget.name}'; it offers "
             f"{', '.join(kind.guarantees)}."
         )
