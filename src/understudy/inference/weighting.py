@@ -441,8 +441,7 @@ def noise_inside(estimand: Estimand, release: Release, shares: Floats) -> Floats
         return np.zeros(len(estimand.names))
     declared = release.schema.declared
     looks = [
-        (declared[name], _fine_looks(release, name)) if name else None
-        for name in (weighting.number, weighting.column)
+        (declared[name], _fine_looks(release, name)) if name else None for name in (weighting.number, weighting.column)
     ]
     values = []
     with np.errstate(all="ignore"):

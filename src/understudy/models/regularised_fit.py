@@ -327,9 +327,7 @@ class Problem:
         mean = np.bincount(places, factors * weights * coefficients[said], minlength=length)
         return mean / weight, 1.0 / weight
 
-    def _largest_error(
-        self, slope: Floats, outer: Sequence[Floats], task: _Task, *, enough: float = math.inf
-    ) -> float:
+    def _largest_error(self, slope: Floats, outer: Sequence[Floats], task: _Task, *, enough: float = math.inf) -> float:
         """The largest remaining error of a table: the root of the mean square over its cells, in noise deviations.
 
         It adds no more than its square to the noise of the table; one cell of many may be off by more. If a fitted
