@@ -55,6 +55,11 @@ NO_EFFECT = (
 )
 STRATA = "what differs between sampling strata, by the synthetic rows, is not counted as sampling variance"
 NO_STRATA = "sampling strata are not used here: the interval is somewhat longer than that of the stratified design"
+MOST_OFF = 1.25  # by which factor weights may add up to more or less than the schema says: noise hardly does that
+OFF = (
+    "by noisy counts the weights add up to about {found:,.0f}, and by the schema to {declared:,.0f}: look at sums_to "
+    "of [weight] and at the population of [design]"
+)
 ESTIMATED_SIZE = (
     "the size of the population is not declared ([design] population, or totals of the weight), so it is estimated by "
     "the sum of the weights, with mean weights of bins from noisy counts"
@@ -556,6 +561,10 @@ def remarks(estimand: Estimand, schema: Schema) -> tuple[list[str], str | None]:
     said = [f"weighted by {weighting.column}: the answer is about {weighting.about}"]
     if schema.design is not None and schema.design.sampling_strata:
         said.append(STRATA if len(estimand.parts) == 1 and not estimand.jumps else NO_STRATA)
+    declared = weighting.records if weighting.sums_to_sample else weighting.population
+    found = weighting.records * weighting.mean
+    if declared is not None and not 1 / MOST_OFF <= found / declared <= MOST_OFF:
+        said.append(OFF.format(found=found, declared=declared))
     kinds = {estimand.question.kind, *(atom.kind for atom in estimand.question.atoms)}
     if kinds & set(OF_COUNTS) and weighting.population is None:
         return said, ESTIMATED_SIZE
