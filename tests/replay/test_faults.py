@@ -19,6 +19,8 @@ from replaying.watching import mechanism_named
 from understudy.commutes.methods.commute import Commute
 from understudy.commutes.models.regions import PlacesAround
 from understudy.engines.counting import bounding
+from understudy.engines.counting.cluster_counts import cluster_counts
+from understudy.engines.systems.local import source
 from understudy.engines.systems.local.source import LocalSource
 from understudy.privacy.exact.stability_delta import least_threshold, stability_delta
 from understudy.privacy.gate import measurement_steps as steps
@@ -34,6 +36,7 @@ from understudy.privacy.promise.sensitivity import margin_sensitivity, selection
 from understudy.synth.methods.dirichlet import Dirichlet
 from understudy.synth.methods.independent import Independent
 from understudy.synth.shared.found_columns import find_codes
+from understudy.synth.shared.measured_effects import with_measured_effects
 
 RINGS = Case(
     method="commute", world="commutes", unit_name="destination fixed", budget_name="approx",
@@ -328,3 +331,48 @@ def test_people_who_count_by_their_weight(monkeypatch):
     monkeypatch.setattr(LocalSource, "count", by_weight)
     case = Case(method="histogram", world="weighted", unit_name="replace", budget_name="pure")
     reported(case, "between neighbours, charged")
+
+
+IN_HOMES = Case(method="independent", world="clustered", unit_name="add_remove", budget_name="pure")
+
+
+def test_all_pairs_of_a_cluster_counted_where_each_row_has_one_neighbour(monkeypatch):
+    """A row then moves as many pairs as its cluster has other rows, twice."""
+
+    def all_pairs(clusters, codes, classes, *, largest, stream):
+        honest = cluster_counts(clusters, codes, classes, largest=largest, stream=stream)
+        same = (clusters[:, None] == clusters[None, :]) & ~np.eye(len(clusters), dtype=bool)
+        first, second = np.nonzero(same)
+        neighbours = {}
+        for name, groups in classes.items():
+            own, size = np.asarray(groups)[codes[name]], max(groups) + 1
+            neighbours[name] = np.bincount(own[first] * size + own[second], minlength=size**2)
+        return replace(honest, neighbours=neighbours)
+
+    monkeypatch.setattr(source, "cluster_counts", all_pairs)
+    reported(IN_HOMES, "L1 distance 10 between neighbours, charged 3")
+
+
+def test_clusters_beyond_the_largest_counted_as_they_are(monkeypatch):
+    def unlimited(*given, largest, **named):
+        return cluster_counts(*given, largest=99, **named)
+
+    monkeypatch.setattr(source, "cluster_counts", unlimited)
+    reported(IN_HOMES, "L1 distance 11 between neighbours, charged 5")
+
+
+def test_a_design_effect_from_exact_counts(monkeypatch):
+    honest, counted = with_measured_effects, []
+
+    def count(*given, **named):
+        counted[:] = [cluster_counts(*given, **named)]
+        return counted[0]
+
+    def exact(schema, measured):
+        found = honest(schema, measured)
+        effects = tuple((name, float(1 + table[0])) for one in counted for name, table in one.neighbours.items())
+        return replace(found, design=replace(found.design, measured_effects=effects))
+
+    monkeypatch.setattr(source, "cluster_counts", count)
+    everywhere(monkeypatch, honest, exact)
+    reported(IN_HOMES, "the release differs in")

@@ -102,6 +102,23 @@ def test_a_survey_weight_moves_tables_like_any_other_attribute(method, unit, bud
     assert max(tally.nearest.values()) > 0.9
 
 
+@pytest.mark.parametrize(
+    ("world", "unit", "budget", "reached"),
+    [
+        ("clustered", "replace", "pure", "L1 of clusters"),
+        ("clustered", "add_remove", "zcdp", "squared L2 of clusters"),
+        ("clustered", "three rows of an id", "approx", "squared L2 of clusters"),
+        ("clusters are units", "three rows of an id, add_remove", "pure", "L1 of clusters"),
+    ],
+)
+def test_counts_of_clusters_move_by_no_more_than_was_charged(world, unit, budget, reached):
+    """Pairs of neighbours and the sizes of clusters, from which design effects follow: wherever a row goes."""
+    tally = Tally()
+    case = Case(method="independent", world=world, unit_name=unit, budget_name=budget)
+    assert replay(case, at_most=2 * FEW, tally=tally) == []
+    assert 0.2 < tally.nearest[reached] <= 1
+
+
 @pytest.mark.parametrize("unit", ["destination fixed", "add_remove"])
 def test_noise_of_which_only_a_part_is_written_down(unit, monkeypatch):
     monkeypatch.setattr(commute_tree, "DENSE_CELLS", 0)

@@ -55,6 +55,11 @@ NO_EFFECT = (
 )
 STRATA = "what differs between sampling strata, by the synthetic rows, is not counted as sampling variance"
 NO_STRATA = "sampling strata are not used here: the interval is somewhat longer than that of the stratified design"
+MOST_OFF = 1.25  # by which factor weights may add up to more or less than the schema says: noise hardly does that
+OFF = (
+    "by noisy counts the weights add up to about {found:,.0f}, and by the schema to {declared:,.0f}: look at sums_to "
+    "of [weight] and at the population of [design]"
+)
 ESTIMATED_SIZE = (
     "the size of the population is not declared ([design] population, or totals of the weight), so it is estimated by "
     "the sum of the weights, with mean weights of bins from noisy counts"
@@ -82,7 +87,8 @@ class Weighting:
     rough: float = 0.0  # how far what is assumed inside cells may be wrong, as a share of what it changes
     squares: Floats | None = None  # its first members, with the squared weight instead of the weight
     number: str = ""  # the number whose law with the weight inside cells is used, if there is one
-    again: Callable[[Floats | None, Floats | None], tuple[Floats, ...]] | None = None  # members by other fine counts
+    again: Callable[[Floats | None, Floats | None], tuple[Floats, ...]] | None = None
+    """Its members by other counts on the fine grids of the number and of the weight, if there is such a grid."""
 
     def factor(self, schema: Schema, names: tuple[str, ...], rows: int) -> tuple[float, str | None]:
         """By how much clusters and a finite population multiply the sampling variance of independent rows.
@@ -203,6 +209,13 @@ def scores_of(bins: Bins, shares: Floats) -> tuple[Floats, float, float]:
     return scores / average, float(shares @ mean), float(shares @ square)
 
 
+def _scores_again(release: Release, column: str, counts: Floats) -> Floats:
+    """The scores of a weight by other counts of the cells of its grid."""
+    bins = bins_of(release.schema[column])
+    bins = replace(bins, shares=Grid.of(bins, counted=counts).share)
+    return scores_of(bins, _shares(release, column))[0]
+
+
 def _shares(release: Release, column: str) -> Floats:
     """The share of every bin of the weight: from all noisy tables that hold it, or from the synthetic tables."""
     found = np.maximum(_counts(release, (column,))[0], 0.0)
@@ -260,10 +273,11 @@ def weighted(estimand: Estimand, release: Release, weighting: Weighting) -> Esti
     )
     law, plain = _law(release, weighting, number), _law(release, weighting, number, correlation=0.0)
     strong = None if law is None else _law(release, weighting, number, correlation=_strongest(law))
-    fine = any(made.is_fine(atom) for atom in estimand.question.atoms)
+    fine = schema[column].found or any(made.is_fine(atom) for atom in estimand.question.atoms)
 
     def again(of_number: Floats | None, of_weight: Floats | None) -> tuple[Floats, ...]:
-        return made.members(_law(release, weighting, number, counted=(of_number, of_weight)))
+        scores = weighting.scores if of_weight is None else _scores_again(release, column, of_weight)
+        return made.members(_law(release, weighting, number, counted=(of_number, of_weight)), scores)
 
     return replace(
         estimand,
@@ -274,12 +288,12 @@ def weighted(estimand: Estimand, release: Release, weighting: Weighting) -> Esti
             _of_population(_in_found_bins(made.part(part, atom), atom.names, schema), weighting)
             for part, atom in zip(estimand.parts, estimand.question.atoms, strict=True)
         ),
-        members=made.members(law),
+        members=made.members(law, weighting.scores),
         weighting=replace(
             weighting,
             number=number,
-            plainly=made.members(plain, plain=True),
-            strongly=made.members(strong) if strong is not None else (),
+            plainly=made.members(plain, weighting.plain),
+            strongly=made.members(strong, weighting.scores) if strong is not None else (),
             rough=_rough(estimand, release, weighting, number, law),
             squares=made.squares(law),
             again=again if fine else None,
@@ -314,8 +328,7 @@ class _Made:
         many = max(part.cells, 1)
         return replace(part, count=FIRST + size * many, evaluate=repeated(evaluate, size) if part.cells else evaluate)
 
-    def members(self, law: Inside | None, *, plain: bool = False) -> tuple[Floats, ...]:
-        scores = self.weighting.plain if plain else self.weighting.scores
+    def members(self, law: Inside | None, scores: Floats) -> tuple[Floats, ...]:
         return self._spread(law, "weight", "at", scores)
 
     def squares(self, law: Inside | None) -> Floats:
@@ -432,11 +445,14 @@ def noise_inside(estimand: Estimand, release: Release, shares: Floats) -> Floats
     if weighting is None or weighting.again is None:
         return np.zeros(len(estimand.names))
     declared = release.schema.declared
-    looks = [(declared[name], _fine_looks(release, name)) for name in (weighting.number, weighting.column)]
+    looks = [
+        (declared[name], _fine_looks(release, name)) if name else None for name in (weighting.number, weighting.column)
+    ]
     values = []
     with np.errstate(all="ignore"):
         for place in range(AGAIN):
-            members = weighting.again(*(_counted_again(*one, 2 * place + k) for k, one in enumerate(looks)))
+            counted = (_counted_again(*one, 2 * place + k) if one else None for k, one in enumerate(looks))
+            members = weighting.again(*counted)
             values.append(replace(estimand, members=members).evaluate(shares[None, :])[0])
     found = np.std(values, axis=0, ddof=1)
     return np.where(np.isfinite(found), found, 0.0)
@@ -545,6 +561,10 @@ def remarks(estimand: Estimand, schema: Schema) -> tuple[list[str], str | None]:
     said = [f"weighted by {weighting.column}: the answer is about {weighting.about}"]
     if schema.design is not None and schema.design.sampling_strata:
         said.append(STRATA if len(estimand.parts) == 1 and not estimand.jumps else NO_STRATA)
+    declared = weighting.records if weighting.sums_to_sample else weighting.population
+    found = weighting.records * weighting.mean
+    if declared is not None and not 1 / MOST_OFF <= found / declared <= MOST_OFF:
+        said.append(OFF.format(found=found, declared=declared))
     kinds = {estimand.question.kind, *(atom.kind for atom in estimand.question.atoms)}
     if kinds & set(OF_COUNTS) and weighting.population is None:
         return said, ESTIMATED_SIZE

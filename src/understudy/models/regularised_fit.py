@@ -304,7 +304,7 @@ class Problem:
             return float(total * log_z - phi @ target + 0.5 * weighted @ phi), slope * scale
 
         def small(slope: Floats) -> bool:
-            return self._largest_error(slope / scale, latest, task) <= task.tolerance
+            return self._largest_error(slope / scale, latest, task, enough=task.tolerance) <= task.tolerance
 
         found, iterations = minimise(objective, vector / scale, small=small, max_iterations=max_iterations)
         return found * scale, iterations
@@ -327,12 +327,13 @@ class Problem:
         mean = np.bincount(places, factors * weights * coefficients[said], minlength=length)
         return mean / weight, 1.0 / weight
 
-    def _largest_error(self, slope: Floats, outer: Sequence[Floats], task: _Task) -> float:
+    def _largest_error(self, slope: Floats, outer: Sequence[Floats], task: _Task, *, enough: float = math.inf) -> float:
         """The largest remaining error of a table: the root of the mean square over its cells, in noise deviations.
 
         It adds no more than its square to the noise of the table; one cell of many may be off by more. If a fitted
         count is too large, its error is at most the count itself. Otherwise a negative noisy count, which no fit can
-        reach, would count as an error for ever.
+        reach, would count as an error for ever. The first error beyond ``enough`` may be returned: whoever asks whether
+        all are below it need not know the others.
         """
         pieces = np.split(np.append(slope, 0.0)[self._places] * self._factors, self._ends[:-1])  # the constant has none
         worst = 0.0
@@ -341,6 +342,8 @@ class Problem:
             expected = task.total * outer[inside].sum(axis=axes_outside(self._outer[inside], margin))
             found = math.sqrt(float((np.minimum(errors, expected) ** 2).mean()))
             worst = max(worst, found / float(task.spreads[end - 1]))
+            if worst > enough:
+                break
         return worst
 
 

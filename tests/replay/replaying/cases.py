@@ -62,6 +62,7 @@ HOME_UNITS = {
     "household, add_remove": us.Unit(kind="add_remove", unit_id="home"),
     "person alone": us.Unit(kind="replace", unit_id="number", fixed=("size", "tenure")),
 }
+TABLES = ("people", "answers", "amounts", "weighted", "clustered", "clusters are units", "codes", "listed")
 # Values of options that change what is asked of the gate or what is done with its answers.
 OPTIONS: dict[str, tuple[str, ...]] = {
     "refine": ("age:2",),
@@ -120,7 +121,8 @@ class Case:
     """One method with its options, under a unit and a budget, on one of the small tables."""
 
     method: str
-    world: str  # people, answers, amounts, weighted, codes, listed, tiny, commutes, surrounded; homes, whole or alike
+    world: str  # people, answers, amounts, codes, listed, tiny; weighted, clustered, clusters are units; commutes,
+    # surrounded; homes, whole homes, alike homes
     unit_name: str
     budget_name: str
     options: dict[str, str] = field(default_factory=dict, hash=False)
@@ -167,6 +169,8 @@ class Case:
             "tiny": tables.tiny,
             "amounts": tables.amounts,
             "weighted": tables.weighted,
+            "clustered": tables.clustered,
+            "clusters are units": tables.by_unit,
             "codes": tables.codes,
             "listed": tables.listed,
             "commutes": commutes.commutes,
@@ -250,7 +254,7 @@ def possible_cases() -> tuple[Case, ...]:
     """Every method under every unit and budget, with each of its options; not all of them are ``offered``."""
     found: list[Case] = []
     for registry, worlds, units in (
-        (synthesizers, ("people", "answers", "amounts", "weighted", "codes", "listed"), UNITS),
+        (synthesizers, TABLES, UNITS),
         (flow_synthesizers, ("commutes", "surrounded"), FLOW_UNITS),
         (family_synthesizers, ("homes", "whole homes", "alike homes"), HOME_UNITS),
     ):
@@ -259,6 +263,8 @@ def possible_cases() -> tuple[Case, ...]:
             for world in worlds:
                 for unit in units:
                     if world == "answers" and "fixed" in unit:
+                        continue
+                    if world == "clusters are units" and "three rows of an id" not in unit:
                         continue
                     if world == "whole homes" and unit != "person alone":  # the others see no more of them
                         continue

@@ -68,6 +68,12 @@ WEIGHTED = us.Schema(  # a survey: the weight is one more private attribute, mea
     weight=us.Weight(column="weight", bounds=(1, 40), decimals=0),
     ignore=("id",),
 )
+CLUSTERED = replace(  # the same people in homes, whose design effects are measured inside the budget
+    WEIGHTED, design=us.Design(clusters="home", measure_effects=True, largest_cluster=3)
+)
+BY_UNIT = replace(  # the clusters are the units themselves
+    WEIGHTED, ignore=(), design=us.Design(clusters="id", measure_effects=True, largest_cluster=3, protects="cluster")
+)
 TWO_CELLS = us.Schema(attributes=(us.Attribute(name="answer", levels=("no", "yes")),), ignore=("id",))
 
 
@@ -79,6 +85,7 @@ class Table:
     rows: tuple[Row, ...]
     ids: tuple[str, ...]
     written: us.Schema | None = None  # what the codes of the rows mean, where the schema leaves that open
+    homes: tuple[str, ...] = ()  # the cluster of every row, where rows come in clusters
 
     def arrow(self) -> pa.Table:
         columns = {}
@@ -88,7 +95,7 @@ class Table:
                 attribute.levels[code] if attribute.levels else int(attribute.edges[code]) + (not attribute.bounds)
                 for code in codes
             ]
-        return pa.table({**columns, "id": list(self.ids)})
+        return pa.table({**columns, "id": list(self.ids), **({"home": list(self.homes)} if self.homes else {})})
 
     def cells(self) -> list[Row]:
         """Every possible cell."""
@@ -136,6 +143,19 @@ def weighted() -> Table:
     return Table(schema=WEIGHTED, rows=tuple(rows), ids=tuple(ids))
 
 
+def clustered() -> Table:
+    """The same people in homes: one of more people than the largest that is counted, two of three, pairs, singles."""
+    table = weighted()
+    sizes = (5, 3, 3, 2, 2, 1, 1)
+    homes = [f"h{number}" for number, size in enumerate(sizes) for _ in range(size)]
+    return replace(table, schema=CLUSTERED, homes=(*homes, "h3", "h6"))
+
+
+def by_unit() -> Table:
+    """The same rows, where the rows of a unit are a cluster."""
+    return replace(weighted(), schema=BY_UNIT)
+
+
 def codes() -> Table:
     """Codes that many have, that few have, that one has alone, and one that nobody has; units of five and two rows."""
     rows = [(0, 0)] * 90 + [(1, 1)] * 70 + [(0, 2)] * 6 + [(1, 3)]
@@ -157,7 +177,37 @@ def answers() -> Table:
 
 def neighbours(table: Table, unit: us.Unit) -> Iterator[tuple[str, Table]]:
     """At least six tables that differ in one unit, where they differ by much or in rare places."""
-    yield from _changed(table, unit) if unit.kind == "replace" else _more_or_fewer(table, unit)
+    if table.homes:
+        yield from _in_other_homes(table, unit)
+    else:
+        yield from _changed(table, unit) if unit.kind == "replace" else _more_or_fewer(table, unit)
+
+
+def _in_other_homes(table: Table, unit: us.Unit) -> Iterator[tuple[str, Table]]:
+    """The home of a row is data about it: rows that change, or that come, are in the fullest home, alone or apart.
+
+    Every row has a word by its place, and the others keep theirs: so rows come and go at the end of the table only.
+    """
+    if unit.kind == "replace":
+        found = [(name, other) for name, other in _changed(table, unit)]
+    else:
+        count = unit.rows_per_unit + 3 if unit.unit_id is not None else unit.rows_per_unit
+        last = len(table.rows) - min(2, unit.rows_per_unit)
+        fewer = replace(table, rows=table.rows[:last], ids=table.ids[:last], homes=table.homes[:last])
+        yield "the last unit removed", fewer
+        found = [
+            (name, replace(other, homes=(*table.homes, *["h0"] * count)))
+            for name, other in _more_or_fewer(table, unit)
+            if len(other.rows) > len(table.rows)
+        ]
+    for name, other in found:
+        same = range(len(table.rows))
+        moved = [n for n in range(len(other.rows)) if n not in same or other.rows[n] != table.rows[n]]
+        for where, homes in (("the fullest home", ["h0"]), ("a new home", ["new"]), ("apart", ["h1", "h2", "h3"])):
+            own = list(other.homes)
+            for turn, number in enumerate(moved):
+                own[number] = homes[turn % len(homes)]
+            yield f"{name}, in {where}", replace(other, homes=tuple(own))
 
 
 def _places(table: Table, unit: us.Unit) -> dict[str, list[int]]:

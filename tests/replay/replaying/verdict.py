@@ -12,6 +12,7 @@ import numpy as np
 
 from replaying import laws
 from replaying.recording import Answers, Choice, Law, NoisyList, Passage, Recording, Run, ShrunkUrn, Urn
+from understudy.core.measurement import NEIGHBOURS, SIZES
 from understudy.core.places import DESTINATION
 from understudy.privacy.promise.accountant import loss_of
 from understudy.privacy.promise.definition import ZCDP, Definition, PureDP, Unit
@@ -238,10 +239,7 @@ class Judge:
                 if run.codes is not None:
                     yield from self._codes(f"found '{one.asked[number][0]}'", run, again, event)
                     continue
-                # Of a table. A distance, and a sum with signs, moves as often as rows enter and leave.
-                twice = one.kind == "compare" or "contrasts" in one.asked[number][2:3]
-                most = self.unit.rows_per_unit * (2 if twice and self.unit.kind == "replace" else 1)
-                yield from self._moved(f"measured '{one.asked[number][0]}'", run, again, event, most)
+                yield from self._moved(f"measured '{one.asked[number][0]}'", run, again, event, self._most(one, number))
                 if run.mechanism in BOUNDED:
                     yield from self._bounded_lost(f"measured '{one.asked[number][0]}'", run, again, event)
                 lost += self._spent(run, again, event)
@@ -253,7 +251,16 @@ class Judge:
         yield from self._total(lost)
         yield from _released(first, second)
 
-    def _moved(self, what: str, run: Run, again: Run, event: Event | None, most: int) -> Iterator[str]:
+    def _most(self, passage: Passage, number: int) -> int | None:
+        """By how much one unit may move one number of a table; of clusters only their sum is bounded."""
+        cells = passage.asked[number][2:3]
+        if NEIGHBOURS in cells or SIZES in cells:
+            return None
+        # A distance, and a sum with signs, moves as often as rows enter and leave.
+        twice = passage.kind == "compare" or "contrasts" in cells
+        return self.unit.rows_per_unit * (2 if twice and self.unit.kind == "replace" else 1)
+
+    def _moved(self, what: str, run: Run, again: Run, event: Event | None, most: int | None) -> Iterator[str]:
         if run.truth.shape != again.truth.shape:
             yield f"{what}: the number of cells differs between neighbours"
             return
@@ -264,9 +271,11 @@ class Judge:
         ):
             if charged is None:
                 continue
-            self.tally.note(kind, float(distance / charged))
+            self.tally.note(kind if most is not None else f"{kind} of clusters", float(distance / charged))
             if distance > charged:
                 yield f"{what}: {kind} distance {distance} between neighbours, charged {float(charged):g}"
+        if most is None:
+            return
         self.tally.note("Linf", float(moved.max(initial=0)) / most)
         if moved.max(initial=0) > most:
             yield f"{what}: one number moves by {int(moved.max())}, and a unit moves it by at most {most}"

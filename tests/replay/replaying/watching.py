@@ -98,7 +98,7 @@ def _watch_gates(patch: pytest.MonkeyPatch, watch: Watch) -> None:
         return passage, made
 
     table_measure, table_select, table_draw = Gate.measure, Gate.select, Gate.draw
-    table_compare, table_discover = Gate.compare, Gate.discover
+    table_compare, table_discover, table_clusters = Gate.compare, Gate.discover, Gate.count_clusters
     flow_measure, flow_draw = FlowGate.measure, FlowGate.draw
 
     def measure(gate: Gate, queries: Any) -> Any:
@@ -109,6 +109,12 @@ def _watch_gates(patch: pytest.MonkeyPatch, watch: Watch) -> None:
     def discover(gate: Gate, queries: Any) -> Any:
         asked = [(query.label, query.margin, query.length, query.mechanism.to_json()) for query in queries]
         return list(passing(gate, "discover", asked, lambda: tuple(table_discover(gate, queries)))[0].answer)
+
+    def count_clusters(gate: Gate, queries: Any) -> Any:
+        if not queries:
+            return table_clusters(gate, queries)
+        asked = [(one.label, one.margin, one.cells, one.mechanism.to_json(), one.classes) for one in queries]
+        return list(passing(gate, "measure", asked, lambda: tuple(table_clusters(gate, queries)))[0].answer)
 
     def measure_flows(gate: FlowGate, table: Any, noise: Any) -> Any:
         asked = [(table.label, table.cells, noise.to_json())]
@@ -144,6 +150,7 @@ def _watch_gates(patch: pytest.MonkeyPatch, watch: Watch) -> None:
 
     patch.setattr(Gate, "measure", measure)
     patch.setattr(Gate, "discover", discover)
+    patch.setattr(Gate, "count_clusters", count_clusters)
     patch.setattr(Gate, "select", select)
     patch.setattr(Gate, "compare", compare)
     patch.setattr(Gate, "draw", draw)

@@ -10,8 +10,11 @@ import pytest
 
 import understudy as us
 from understudy.core.bins import bins_of
+from understudy.core.questions import parse_question
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
-from understudy.inference.weighting import weighting_of
+from understudy.inference.estimands import make_estimand
+from understudy.inference.weighting import noise_inside, weighting_of
+from understudy.inference.weighting import weighted as population_of
 from understudy.privacy.randomness.streams import SeededStream
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
@@ -190,6 +193,40 @@ def test_weights_of_found_bins_are_like_those_of_the_data():
     assert found.spread == pytest.approx(np.mean(people["w"] ** 2) / people["w"].mean() ** 2, rel=0.15)
     written = release.to_pandas()["w"]
     assert written.mean() == pytest.approx(people["w"].mean(), rel=0.05)
+
+
+def test_the_noise_in_the_scores_of_a_weight_is_part_of_the_interval():
+    """The mean weights of bins come from noisy counts. Where an answer goes with the weight, their errors are errors of
+    the answer: as large as is said, over releases of the same people."""
+    rng = np.random.default_rng(6)
+    w = np.exp(rng.normal(3, 0.8, 2500)).clip(2, 200)
+    poor = rng.random(2500) < 1 / (1 + np.exp(-1.5 * (np.log(w) - 3)))
+    schema = us.Schema(
+        attributes=(us.Attribute(name="poor", levels=("no", "yes")),), weight=us.Weight(column="w", bounds=(2, 200))
+    )
+    source = us.open_source(pa.table({"poor": np.where(poor, "yes", "no"), "w": w}), schema)
+    told, values = [], []
+    for seed in range(8):
+        release = us.synthesize(source, budget=us.PureDP(epsilon=1), method="ipf", stream=SeededStream(seed))
+        weighting, bins = weighting_of(release, "w"), bins_of(release.schema["w"])
+        question = parse_question("proportion(poor == 'yes')", release.schema)
+        asked = population_of(make_estimand(question, release.schema), release, weighting)
+        code = np.searchsorted(bins.high, w, side="right").clip(max=len(bins.low) - 1)
+        counts = np.bincount(asked.labels[np.ravel_multi_index((poor.astype(int), code), (2, len(bins.low)))],
+                             minlength=asked.groups)  # fmt: skip
+        shares = counts / counts.sum()  # of the people themselves: all that is left is the noise in the scores
+        told.append(noise_inside(asked, release, shares)[0])
+        values.append(asked.evaluate(shares[None, :])[0, 0])
+    assert 0.5 < np.sqrt(np.mean(np.square(told))) / np.std(values) < 2
+
+
+@pytest.mark.parametrize(("sums_to", "population", "said"), [("sample", None, True), ("population", 18000.0, False),
+                                                             ("population", 4000.0, True)])  # fmt: skip
+def test_weights_that_add_up_to_something_else_than_was_declared(sums_to, population, said):
+    design = None if population is None else us.Design(population=population)
+    made = release_of(replace(schema_of(sums_to=sums_to), design=design))
+    answer = us.infer(made, "proportion(poor == 'yes')", rng=np.random.default_rng(1))
+    assert any("weights add up to about 18," in text for text in answer.warnings) == said
 
 
 @pytest.mark.parametrize(("slope", "label"), [(0.0, "valid"), (2.0, "model-based")])
