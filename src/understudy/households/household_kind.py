@@ -20,6 +20,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
 from understudy.core.registry import Registry
 from understudy.core.result import Evaluation, EvaluationRequest, ShownTable
+from understudy.core.survey_design import check_unit, told_of_weights
 from understudy.errors import InputError
 from understudy.households.household_release import (
     FamilyTables,
@@ -115,7 +116,9 @@ class Households:
     ) -> Plan:
         if asked["records"] is not None and not i_know:
             require_sane_for(asked["budget"], asked["records"])
-        request = Request(**{**asked, "unit": unit_of(domain, asked["unit"])})
+        unit = unit_of(domain, asked["unit"])
+        check_unit(domain.wide, kind=unit.kind, unit_id=unit.unit_id, rows_per_unit=1, fixed=unit.fixed)
+        request = Request(**{**asked, "unit": unit})
         made: FamilySynthesizer = configure_from(family_synthesizers, method or DEFAULT_METHOD, options)
         return made.plan(domain, request)
 
@@ -164,6 +167,7 @@ class Households:
     def make(self, domain: LinkedSchema, gate: Gate, work: Workshop) -> HouseholdRelease:
         plan, stream = work.plan, work.stream
         synthesis = _method(plan).run(plan, domain, gate, stream)
+        told = told_of_weights(domain.households, domain.members)
         tables = []
         for copy, linked in enumerate(synthesis.tables, start=1):
             tell("writing values", copy - 1, len(synthesis.tables))
@@ -172,7 +176,7 @@ class Households:
             schema=domain,
             tables=tuple(tables),
             measurements=synthesis.measurements,
-            statement=_stated(domain, work.statement(synthesis.warnings)),
+            statement=_stated(domain, work.statement((*synthesis.warnings, *told))),
             provenance=work.provenance(synthesis, ()),
             fitted=None if isinstance(plan.budget, NonPrivate) else synthesis.fitted,
         )

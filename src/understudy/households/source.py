@@ -260,17 +260,18 @@ def _parts(schema: LinkedSchema, tables: Mapping[str, Any]) -> dict[str, Schema]
     keys += [schema.roles.column] if schema.roles is not None and schema.roles.column else []
     if FLAT in tables:
         attributes = (*schema.households.attributes, *schema.members.attributes)
-        passed = dict.fromkeys((*keys, *derived, *schema.members.ignore))
+        passed = dict.fromkeys((*keys, *derived, *schema.households.ignore, *schema.members.ignore))
         zeros = (*schema.households.impossible, *schema.members.impossible)
         taken = {one.name for one in attributes}
         return {FLAT: Schema(attributes=attributes, ignore=tuple(name for name in passed if name not in taken),
-                             impossible=zeros, rules=schema.members.rules, file=schema.members.file)}  # fmt: skip
+                             impossible=zeros, rules=schema.members.rules, file=schema.members.file,
+                             weight=schema.weight_of_members)}  # fmt: skip
     found = {}
     for name, own, more in (
         (schema.household_table, schema.households, (schema.household_id, *derived)),
         (schema.member_table, schema.members, tuple(keys)),
     ):
-        passed = dict.fromkeys((*more, *schema.members.ignore))
+        passed = dict.fromkeys((*more, *schema.households.ignore, *schema.members.ignore))
         found[name] = replace(own, ignore=tuple(one for one in passed if one not in own.names))
     return found
 
