@@ -102,6 +102,15 @@ def test_a_survey_weight_moves_tables_like_any_other_attribute(method, unit, bud
     assert max(tally.nearest.values()) > 0.9
 
 
+@pytest.mark.parametrize(
+    ("unit", "budget"),
+    [("household", "zcdp"), ("household, add_remove", "pure"), ("person alone, weighted", "approx")],
+)
+def test_the_weight_of_a_household_moves_with_it(unit, budget):
+    case = Case(method="families", world="weighted homes", unit_name=unit, budget_name=budget)
+    assert replay(case, at_most=FEW) == []
+
+
 @pytest.mark.parametrize("unit", ["destination fixed", "add_remove"])
 def test_noise_of_which_only_a_part_is_written_down(unit, monkeypatch):
     monkeypatch.setattr(commute_tree, "DENSE_CELLS", 0)
