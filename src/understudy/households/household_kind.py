@@ -37,10 +37,10 @@ from understudy.households.shared.family_method import (
     is_person,
     unit_of,
 )
-from understudy.households.source import HomesSource, HouseholdSource, open_households
+from understudy.households.source import HouseholdSource, open_households
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.journal import Journal
-from understudy.privacy.gate.linked_gate import LinkedGate
+from understudy.privacy.gate.linked_gate import LinkedGate, LinkedSource
 from understudy.privacy.promise.definition import NonPrivate, Unit, require_sane_for
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.plan import Plan
@@ -94,7 +94,7 @@ class Households:
         return isinstance(value, LinkedSchema)
 
     def is_source(self, value: object) -> bool:
-        return isinstance(value, HouseholdSource | HomesSource)
+        return isinstance(value, HouseholdSource | LinkedSource)
 
     def is_release(self, value: object) -> bool:
         return isinstance(value, HouseholdRelease)
@@ -142,13 +142,13 @@ class Households:
             raise InputError(f"{folder} is not the folder of a run of households.")
         return schema
 
-    def bounded(self, source: HouseholdSource, plan: Plan, key: DataKey) -> HomesSource:  # noqa: ARG002
+    def bounded(self, source: HouseholdSource, plan: Plan, key: DataKey) -> LinkedSource:  # noqa: ARG002
         """The row of each household; the key of the run's data chooses who stands in a slot, and who is left out."""
         return source.rows_of(key.bounding())
 
     def gate(
         self,
-        source: HomesSource | None,
+        source: LinkedSource | None,
         domain: LinkedSchema,
         *,
         plan: Plan,

@@ -56,12 +56,15 @@ edges = [0, 40, 90, 200]
 """
 )
 # A weight of households: with what they are it goes from one of them to the one that takes its place.
-WEIGHTED = WHOLE + """[weight]
+WEIGHTED = (
+    WHOLE
+    + """[weight]
 table = "households"
 column = "hw"
 edges = [50, 150, 250, 600]
 public_design = true
 """
+)
 Member = tuple[int, str]
 Home = tuple[str, tuple[Member, ...]]
 
