@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,10 +11,13 @@ import pytest
 import understudy as us
 from understudy.core.linked_schema_file import parse_any_schema, write_linked_schema
 from understudy.core.survey_design import OTHERS_FIXED
+from understudy.core.table import CodedTable
 from understudy.demo.families import FAMILIES_SCHEMA, make_families
 from understudy.errors import InputError, SchemaError, UnsupportedError
+from understudy.households.linked_table import LinkedTable
 from understudy.households.methods.families import Families, public_tables
 from understudy.households.shared.family_method import unit_of
+from understudy.households.source import member_words
 from understudy.privacy.promise.sensitivity import linked_sensitivity
 
 WEIGHTS = np.array([100.0, 200.0, 400.0])
@@ -157,6 +162,75 @@ def test_the_weight_moves_with_its_household():
         assert linked_sensitivity(one, ("hw", "partner_age"), unit_of(one, unit)).l1 == moved
     public = schema(WEIGHT + "public_design = true\n")
     assert linked_sensitivity(public, ("hw",), unit_of(public, "person")).l1 == 0
+
+
+SMALL = """version = 1
+[[table]]
+name = "homes"
+id = "h"
+[[table]]
+name = "people"
+parent = "homes"
+at_most = 2
+[[weight]]
+table = "homes"
+column = "hw"
+edges = [1, 2, 3]
+public_design = true
+[[weight]]
+table = "people"
+column = "pw"
+edges = [1, 2, 3]
+[[attribute]]
+table = "homes"
+name = "tenure"
+levels = ["owner", "tenant"]
+[[attribute]]
+table = "people"
+name = "sex"
+levels = ["F", "M"]
+"""
+
+
+@pytest.mark.parametrize("unit", ["household", "person", "add_remove"])
+def test_brute_force_over_households_with_weights_reaches_what_the_gate_derives(unit):
+    """All households of up to two members with all weights, and all neighbours of each."""
+    one = parse_any_schema(SMALL)
+    assert isinstance(one, us.LinkedSchema)
+    who = unit_of(one, unit)
+    people = list(product(range(2), repeat=2))  # sex and weight
+    homes = [(own, hw, tuple(members)) for own, hw in product(range(2), repeat=2)
+             for size in (1, 2) for members in product(people, repeat=size)]  # fmt: skip
+    tables = [("hw",), ("tenure", "hw"), ("tenure", "size", "hw"), ("hw", "member_sex"), ("hw", "sex"), ("sex", "pw")]
+
+    def counts(home, table):
+        own, hw, members = home
+        linked = LinkedTable(
+            schema=one,
+            households=CodedTable(schema=one.households, columns={"tenure": np.array([own]), "hw": np.array([hw])}),
+            members=CodedTable(schema=one.members, columns={
+                name: np.array([member[place] for member in members]) for place, name in enumerate(("sex", "pw"))}),
+            owner=np.zeros(len(members), dtype=np.int64),
+            role=np.zeros(len(members), dtype=np.int8),
+        )  # fmt: skip
+        words = member_words(linked, np.array([5], dtype=np.int64), bytes(32))
+        return linked.persons().counts(table) if one.is_of_members(table) else linked.wide(words).counts(table)
+
+    for table in tables:
+        margin = one.counted_in(table).margin(table)
+        made = {home: counts(home, margin) for home in homes}
+        worst = [0, 0, 0]
+        for before, after in [(home, None) for home in homes] if unit == "add_remove" else combinations(homes, 2):
+            if unit == "person" and not (
+                before[:2] == after[:2] and len(before[2]) == len(after[2])
+                and sum(mine != other for mine, other in zip(before[2], after[2], strict=True)) == 1
+            ):  # fmt: skip
+                continue
+            moved = np.abs(made[before] - (0 if after is None else made[after]))
+            largest = int(moved.sum()), int((moved**2).sum()), int(moved.max())
+            worst = [max(old, new) for old, new in zip(worst, largest, strict=True)]
+        derived = linked_sensitivity(one, margin, who)
+        assert (derived.l1, derived.l2_squared, derived.linf) == tuple(worst), margin
 
 
 @pytest.mark.parametrize(
