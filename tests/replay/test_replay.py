@@ -119,6 +119,15 @@ def test_counts_of_clusters_move_by_no_more_than_was_charged(world, unit, budget
     assert 0.2 < tally.nearest[reached] <= 1
 
 
+@pytest.mark.parametrize(
+    ("unit", "budget"),
+    [("household", "zcdp"), ("household, add_remove", "pure"), ("person alone, weighted", "approx")],
+)
+def test_the_weight_of_a_household_moves_with_it(unit, budget):
+    case = Case(method="families", world="weighted homes", unit_name=unit, budget_name=budget)
+    assert replay(case, at_most=FEW) == []
+
+
 @pytest.mark.parametrize("unit", ["destination fixed", "add_remove"])
 def test_noise_of_which_only_a_part_is_written_down(unit, monkeypatch):
     monkeypatch.setattr(commute_tree, "DENSE_CELLS", 0)

@@ -79,7 +79,10 @@ def infer(
         ),
     ] = None,
     by_weight: Annotated[
-        str | None, typer.Option("--weight", metavar="COLUMN", help="Another weight than the main one.")
+        str | None,
+        typer.Option(
+            "--weight", metavar="COLUMN", help="Another weight than the main one; of households: member, child."
+        ),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", rich_help_panel=MODEL, help="Whether the release supports the model and it fits.")

@@ -29,9 +29,11 @@ from understudy.core.household_roles import (
     HouseholdDerived,
     Roles,
 )
+from understudy.core.linked_survey import check_survey, without_requirement
 from understudy.core.schema import Attribute, Schema
 from understudy.core.slot_columns import NONE, Range, names_of, ranges_of, slot_attribute, zero_of, zeros_of_bins
 from understudy.core.structural_zeros import Condition, Impossible
+from understudy.core.survey_design import Weight
 from understudy.errors import SchemaError, unknown_name
 
 SECOND = {CHILD: "sibling", MEMBER: "fellow"}  # the slot of a second member of the same role
@@ -124,13 +126,14 @@ class LinkedSchema:
         if self.household_table == self.member_table:
             raise SchemaError(f"both tables are called '{self.member_table}'; give each a name of its own.")
         for schema in (self.households, self.members):
+            check_survey(schema)
             if schema.open:
                 raise SchemaError(
                     f"'{schema.open[0].name}' leaves its bins or codes open, which linked tables do not offer; give "
                     "edges or levels."
                 )
-            if schema.weight is not None or schema.design is not None:
-                raise SchemaError("linked tables have no weight or design yet; leave [weight] and [design] out.")
+        if self.members.design is not None:
+            raise SchemaError("[design] says how households were sampled; members have no design of their own.")
         self._check_names()
         if self.roles is not None:
             self._check_roles(self.roles)
@@ -292,7 +295,7 @@ class LinkedSchema:
             If two columns would have the same name, or a rule cannot be carried out.
         """
         attributes = [
-            *self.households.attributes,
+            *without_requirement(self.households),  # which tables have the weight is for the method to say
             Attribute(name=SIZE, levels=tuple(self.size_range), ordered=True),
             Attribute(name=COMPOSITION, levels=tuple(self.composition_name(kind) for kind in self.kinds)),
         ]
@@ -310,7 +313,12 @@ class LinkedSchema:
         zeros = [*self.households.zeros, *self._zeros_of_size(), *self._zeros_of_slots(named)]
         zeros += [rule for slot in self.slots for rule in self._zeros_within(slot)]
         zeros += self._zeros_across(named)
-        return Schema(attributes=tuple(attributes), impossible=tuple(zeros))
+        return Schema(
+            attributes=tuple(attributes),
+            impossible=tuple(zeros),
+            weight=self.households.weight,
+            design=self.households.design,
+        )
 
     @cached_property
     def persons(self) -> Schema:
@@ -320,16 +328,25 @@ class LinkedSchema:
         could change the role of another. Without roles the size of the household is among them. Attributes whose name
         is also a column of the row of a household are left out.
         """
-        own = self.households.attributes
+        own = without_requirement(self.households)
         rows = set(self.wide.names)
-        mine = [one for one in self.members.attributes if one.name not in rows]
+        mine = [one for one in without_requirement(self.members) if one.name not in rows]
         if self.roles is None:
             mine.insert(0, self.wide[SIZE])
         elif self.roles.column and ROLE not in rows:
             mine.insert(0, Attribute(name=ROLE, levels=self.role_names))
         named = {one.name for one in (*own, *mine)}
         zeros = [rule for rule in (*self.households.zeros, *self.members.zeros) if set(rule.attributes) <= named]
-        return Schema(attributes=(*own, *mine), impossible=tuple(zeros))
+        return Schema(attributes=(*own, *mine), impossible=tuple(zeros), weight=self.weight_of_members)
+
+    @property
+    def weight_of_members(self) -> Weight | None:
+        """The weight of a member: its own, or else that of its household, which every member has."""
+        of_homes = self.households.weight
+        if self.members.weight is None or of_homes is None:
+            return self.members.weight or of_homes
+        alone = replace(of_homes, other=())
+        return replace(self.members.weight, other=(*self.members.weight.other, alone, *of_homes.other))
 
     @cached_property
     def pairs(self) -> Schema | None:

@@ -13,11 +13,13 @@ from typing import Any
 from understudy.core import schema_file
 from understudy.core.household_roles import ROLES, HouseholdDerived, Roles
 from understudy.core.linked_schema import COMPOSITION, SIZE, LinkedSchema
+from understudy.core.linked_survey import linked_survey_lines, refuse_listed, weights_by_table
 from understudy.core.schema import Schema
 from understudy.core.structural_zeros import Impossible
 from understudy.errors import SchemaError, UnknownNameError, UnsupportedError, unknown_name
 
-TOP_KEYS = ("version", "draft", "file", "table", "roles", "attribute", "derived", "impossible", "rule", "ignore")
+TOP_KEYS = ("version", "draft", "file", "table", "roles", "attribute", "derived", "impossible", "rule", "ignore",
+            "weight", "design")  # fmt: skip
 TABLE_KEYS = ("name", "id", "parent", "at_least", "at_most", "beyond")
 DERIVED_KEYS = ("table", "name", "function", "of", "age", "edges")
 ROLE_KEYS = (
@@ -148,13 +150,22 @@ def _linked(data: Mapping[str, Any], folder: Path) -> LinkedSchema:
     others = [rule for rule in schema_file.tables_in(data, "rule") if not _is_order(rule)]
     common = {key: data[key] for key in ("version", "draft", "file") if key in data}
     shared = {"ignore": data.get("ignore", [])}
+    weights = weights_by_table(data, parent["name"], child["name"])
+    survey = {name: {"weight": weights[name]} if name in weights else {} for name in own}
+    if "design" in data:
+        survey[parent["name"]]["design"] = data["design"]
     households = schema_file.schema_of(
-        {**common, **shared, "attribute": own[parent["name"]], "impossible": rules[parent["name"]]}, folder
-    )
-    members = schema_file.schema_of(
-        {**common, **shared, "attribute": own[child["name"]], "impossible": rules[child["name"]], "rule": others},
+        {**common, **shared, **survey[parent["name"]], "attribute": own[parent["name"]],
+         "impossible": rules[parent["name"]]},
         folder,
-    )
+    )  # fmt: skip
+    members = schema_file.schema_of(
+        {**common, **shared, **survey[child["name"]], "attribute": own[child["name"]],
+         "impossible": rules[child["name"]], "rule": others},
+        folder,
+    )  # fmt: skip
+    for one, where in ((households, parent["name"]), (members, child["name"])):
+        refuse_listed(one, {table.get("name") for table in own[where]})
     return LinkedSchema(
         households=households,
         members=members,
@@ -306,7 +317,7 @@ def write_linked_schema(schema: LinkedSchema) -> str:
     if schema.roles is not None:
         lines += ["", "[roles]", *_role_lines(schema.roles)]
     for name, one in ((schema.household_table, schema.households), (schema.member_table, schema.members)):
-        for attribute in one.attributes:
+        for attribute in (one_of for one_of in one.attributes if one_of.name not in one.weights):
             lines += ["", "[[attribute]]", f"table = {text(name)}", *schema_file.attribute_lines(attribute)]
     for rule in (*schema.households.impossible, *schema.members.impossible):
         lines += ["", "[[impossible]]", *schema_file.condition_lines(rule)]
@@ -322,6 +333,8 @@ def write_linked_schema(schema: LinkedSchema) -> str:
         fields = ("name", "function", "of", "age")
         lines += [f"{key} = {text(getattr(derived, key))}" for key in fields if getattr(derived, key)]
         lines += [f"edges = {text(list(derived.edges))}"] if derived.edges else []
+    for name, one in ((schema.household_table, schema.households), (schema.member_table, schema.members)):
+        lines += linked_survey_lines(name, one, text, schema_file.toml_key)
     if schema.members.ignore:
         lines += ["", "[[ignore]]", f"columns = {text(list(schema.members.ignore))}"]
     return "\n".join(lines) + "\n"

@@ -447,7 +447,7 @@ def write_schema(schema: Schema) -> str:
     for identifier in schema.identifiers:
         lines += ["", "[[identifier]]", f"name = {toml_value(identifier.name)}"]
         lines += [f"fake = {toml_value(identifier.fake)}"] if identifier.fake else []
-    lines += survey_lines(schema, toml_value, _key)
+    lines += survey_lines(schema, toml_value, toml_key)
     if schema.ignore:
         lines += ["", "[[ignore]]", f"columns = {toml_value(list(schema.ignore))}"]
     return "\n".join(lines) + "\n"
@@ -467,7 +467,7 @@ def attribute_lines(attribute: Attribute) -> list[str]:
         lines.append(f"distances = [{', '.join(toml_value(list(row)) for row in attribute.distances)}]")
     if attribute.special:
         codes = ((code if isinstance(code, str) else toml_value(code), label) for code, label in attribute.special)
-        lines.append(f"special = {{ {', '.join(f'{_key(code)} = {toml_value(label)}' for code, label in codes)} }}")
+        lines.append(f"special = {{ {', '.join(f'{toml_key(code)} = {toml_value(label)}' for code, label in codes)} }}")
     lines += [f"{key} = true" for key in ("integer", "missing", "ordered", "always_measure") if getattr(attribute, key)]
     for key, usual in (("clock", ""), ("outside", "error"), ("decimals", None), ("density", "uniform")):
         if (value := getattr(attribute, key)) != usual:
@@ -477,7 +477,7 @@ def attribute_lines(attribute: Attribute) -> list[str]:
 
 def condition_lines(rule: Impossible) -> list[str]:
     """The lines of one [[impossible]]."""
-    return [f"{_key(name)} = {_condition(condition)}" for name, condition in rule.conditions]
+    return [f"{toml_key(name)} = {_condition(condition)}" for name, condition in rule.conditions]
 
 
 def file_lines(file: FileFormat) -> list[str]:
@@ -490,11 +490,11 @@ def file_lines(file: FileFormat) -> list[str]:
         lines.append(f"missing_values = {toml_value(list(file.missing_values))}")
     lines += [f"{key} = true" for key in ("trim", "ignore_case") if getattr(file, key)]
     for name, column in file.columns:
-        lines += ["", f"[file.columns.{_key(name)}]"]
+        lines += ["", f"[file.columns.{toml_key(name)}]"]
         if column.missing_values:
             lines.append(f"missing_values = {toml_value(list(column.missing_values))}")
         if column.spellings:
-            pairs = (f"{_key(text)} = {toml_value(level)}" for text, level in column.spellings)
+            pairs = (f"{toml_key(text)} = {toml_value(level)}" for text, level in column.spellings)
             lines.append(f"spellings = {{ {', '.join(pairs)} }}")
         for key in ("decimal", "thousands", "dates", "unreadable"):
             if (value := getattr(column, key)) is not None:
@@ -539,12 +539,12 @@ def _derived_lines(derived: Derived) -> list[str]:
     lines += [f"from = {toml_value(list(derived.sources))}", f"function = {toml_value(derived.function)}"]
     lines += [f"{key} = {toml_value(list(values))}" for key in ("edges", "levels") if (values := getattr(derived, key))]
     if derived.mapping:
-        pairs = (f"{_key(text)} = {toml_value(level)}" for text, level in derived.mapping)
+        pairs = (f"{toml_key(text)} = {toml_value(level)}" for text, level in derived.mapping)
         lines.append(f"map = {{ {', '.join(pairs)} }}")
     if derived.cases:
         lines.append("cases = [")
         for case in derived.cases:
-            when = ", ".join(f"{_key(name)} = {_condition(condition)}" for name, condition in case.when)
+            when = ", ".join(f"{toml_key(name)} = {_condition(condition)}" for name, condition in case.when)
             lines.append(f"    {{ when = {{ {when} }}, value = {toml_value(case.value)} }},")
         lines.append("]")
     if derived.default is not None:
@@ -560,7 +560,7 @@ def rule_lines(rule: Rule) -> list[str]:
         limits = {"at_least": rule.at_least, "at_most": rule.at_most}
         told = [f"{word} = {toml_value(limit)}" for word, limit in limits.items() if limit is not None]
         return [f"ratio = {toml_value(list(rule.attributes))}", *told]
-    met = ", ".join(f"{_key(name)} = {_condition(condition)}" for name, condition in rule.conditions)
+    met = ", ".join(f"{toml_key(name)} = {_condition(condition)}" for name, condition in rule.conditions)
     lines = [f"asked = {toml_value(list(rule.attributes))}", f"asked_if = {{ {met} }}"]
     if rule.otherwise is not None:
         lines.append(f"otherwise = {toml_value(rule.otherwise)}")
@@ -577,7 +577,7 @@ def _condition(condition: Condition) -> str:
     return f"{{ {', '.join(parts)} }}"
 
 
-def _key(text: str) -> str:
+def toml_key(text: str) -> str:
     return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else toml_value(text)
 
 

@@ -562,6 +562,12 @@ def _pairs(pairs: tuple[tuple[str, Edge], ...], written: Any, key: Any) -> str:
     return f"{{ {', '.join(f'{key(name)} = {written(value)}' for name, value in pairs)} }}"
 
 
+def told_of_weights(*schemas: Schema) -> tuple[str, ...]:
+    """What everybody must be told of the guarantee where weights of some tables were adjusted."""
+    weights = [one for schema in schemas if schema.weight is not None for one in (schema.weight, *schema.weight.other)]
+    return (OTHERS_FIXED,) if any(one.adjusted for one in weights) else ()
+
+
 def described(schema: Schema) -> list[tuple[str, str]]:
     """What a schema says of its weight and design, for people: pairs of a fact and a text."""
     facts: list[tuple[str, str]] = []

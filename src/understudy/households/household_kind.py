@@ -20,6 +20,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
 from understudy.core.registry import Registry
 from understudy.core.result import Evaluation, EvaluationRequest, ShownTable
+from understudy.core.survey_design import check_unit, told_of_weights
 from understudy.errors import InputError
 from understudy.households.household_release import (
     FamilyTables,
@@ -36,10 +37,10 @@ from understudy.households.shared.family_method import (
     is_person,
     unit_of,
 )
-from understudy.households.source import HomesSource, HouseholdSource, open_households
+from understudy.households.source import HouseholdSource, open_households
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.journal import Journal
-from understudy.privacy.gate.linked_gate import LinkedGate
+from understudy.privacy.gate.linked_gate import LinkedGate, LinkedSource
 from understudy.privacy.promise.definition import NonPrivate, Unit, require_sane_for
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.plan import Plan
@@ -93,7 +94,7 @@ class Households:
         return isinstance(value, LinkedSchema)
 
     def is_source(self, value: object) -> bool:
-        return isinstance(value, HouseholdSource | HomesSource)
+        return isinstance(value, HouseholdSource | LinkedSource)
 
     def is_release(self, value: object) -> bool:
         return isinstance(value, HouseholdRelease)
@@ -115,7 +116,9 @@ class Households:
     ) -> Plan:
         if asked["records"] is not None and not i_know:
             require_sane_for(asked["budget"], asked["records"])
-        request = Request(**{**asked, "unit": unit_of(domain, asked["unit"])})
+        unit = unit_of(domain, asked["unit"])
+        check_unit(domain.wide, kind=unit.kind, unit_id=unit.unit_id, rows_per_unit=1, fixed=unit.fixed)
+        request = Request(**{**asked, "unit": unit})
         made: FamilySynthesizer = configure_from(family_synthesizers, method or DEFAULT_METHOD, options)
         return made.plan(domain, request)
 
@@ -139,13 +142,13 @@ class Households:
             raise InputError(f"{folder} is not the folder of a run of households.")
         return schema
 
-    def bounded(self, source: HouseholdSource, plan: Plan, key: DataKey) -> HomesSource:  # noqa: ARG002
+    def bounded(self, source: HouseholdSource, plan: Plan, key: DataKey) -> LinkedSource:  # noqa: ARG002
         """The row of each household; the key of the run's data chooses who stands in a slot, and who is left out."""
         return source.rows_of(key.bounding())
 
     def gate(
         self,
-        source: HomesSource | None,
+        source: LinkedSource | None,
         domain: LinkedSchema,
         *,
         plan: Plan,
@@ -164,6 +167,7 @@ class Households:
     def make(self, domain: LinkedSchema, gate: Gate, work: Workshop) -> HouseholdRelease:
         plan, stream = work.plan, work.stream
         synthesis = _method(plan).run(plan, domain, gate, stream)
+        told = told_of_weights(domain.households, domain.members)
         tables = []
         for copy, linked in enumerate(synthesis.tables, start=1):
             tell("writing values", copy - 1, len(synthesis.tables))
@@ -172,7 +176,7 @@ class Households:
             schema=domain,
             tables=tuple(tables),
             measurements=synthesis.measurements,
-            statement=_stated(domain, work.statement(synthesis.warnings)),
+            statement=_stated(domain, work.statement((*synthesis.warnings, *told))),
             provenance=work.provenance(synthesis, ()),
             fitted=None if isinstance(plan.budget, NonPrivate) else synthesis.fitted,
         )

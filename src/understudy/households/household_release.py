@@ -171,6 +171,7 @@ class HouseholdRelease:
             provenance=replace(self.provenance, method=base_method(self.provenance.plan)),
             fitted=self.fitted,
             numbers=numbers,
+            linked=True,
         )
 
     @cached_property
@@ -192,6 +193,7 @@ class HouseholdRelease:
             measurements=tuple(one for one in self.measurements if schema.is_of_members(one.margin)),
             statement=replace(self.statement, unit=unit),
             provenance=replace(self.provenance, method=base_method(self.provenance.plan)),
+            linked=True,
         )
 
     def table_for(self, question: str, **how: Any) -> Release:

@@ -31,6 +31,7 @@ from understudy.engines.systems.local.inputs import open_reader, told_format, wr
 from understudy.errors import DisclosureError, InputError, SchemaError, UnsupportedError, unknown_name
 from understudy.households.derived import middles, needed_numbers
 from understudy.households.linked_table import LinkedTable, Words
+from understudy.privacy.gate.linked_gate import LinkedSource
 from understudy.privacy.randomness.draws import KeyedStream, encrypted_blocks
 from understudy.privacy.randomness.fingerprint import RowSum
 
@@ -90,7 +91,7 @@ class HouseholdSource:
             self._linked, self._ids = _read(self.schema, self._readers, self._missing_text)
         return self._linked, self._ids
 
-    def rows_of(self, stream: KeyedStream) -> HomesSource:
+    def rows_of(self, stream: KeyedStream) -> LinkedSource:
         """The row of each household, its members chosen and bounded by the words of a key.
 
         The words of a household's members depend on its id and on nothing else that is in the data.
@@ -102,15 +103,19 @@ class HouseholdSource:
 
         Returns
         -------
-        HomesSource
+        LinkedSource
             What the gate counts. Confidential.
         """
-        linked, ids = self.linked()
-        words = member_words(linked, ids, stream.derived_key("members of a household"))
-        kept = bounded(linked, words)
-        if kept is not None:
-            linked, words = _only(linked, kept), words[kept]
-        return HomesSource(linked, words, ids)
+        return homes_of(*self.linked(), stream.derived_key("members of a household"))
+
+
+def homes_of(linked: LinkedTable, ids: Integers, key: bytes) -> HomesSource:
+    """The row of each household, its members chosen and bounded by the words of a key and of the household's id."""
+    words = member_words(linked, ids, key)
+    kept = bounded(linked, words)
+    if kept is not None:
+        linked, words = _only(linked, kept), words[kept]
+    return HomesSource(linked, words, ids)
 
 
 class HomesSource(CodedSource):
@@ -165,11 +170,15 @@ class HomesSource(CodedSource):
         if self._key is None:
             raise InputError("a source has a fingerprint only under a key; identify it first.")
         sums = RowSum(self._key)
+        self.hash_into(sums)
+        return sums.text
+
+    def hash_into(self, sums: RowSum) -> None:
+        """Adds all households and all their members to a keyed sum."""
         hash_rows(sums, self.table.columns, self.schema, [self._ids])
         members = self._families.members
         owner = self._ids[self._families.owner]
         hash_rows(sums, members.columns, members.schema, [owner, self._families.role.astype(np.int64)])
-        return sums.text
 
 
 def open_households(data: Any, schema: LinkedSchema, **reading: Any) -> HouseholdSource:
@@ -186,7 +195,8 @@ def open_households(data: Any, schema: LinkedSchema, **reading: Any) -> Househol
         The public schema of the linked tables.
     **reading
         How CSV files are written, as for ``open_source``: ``missing_text``, ``delimiter``, ``decimal_comma``,
-        ``encoding``.
+        ``encoding``; ``engine``: ``local`` (the default) or ``spark``, then also ``master`` and
+        ``allow_insecure_cluster``. Spark DataFrames need no ``engine``.
 
     Returns
     -------
@@ -213,14 +223,22 @@ def open_households(data: Any, schema: LinkedSchema, **reading: Any) -> Househol
     if not isinstance(schema, LinkedSchema):
         raise InputError("open_households needs the schema of linked tables; read it with read_linked_schema(path).")
     given = {name: value for name, value in reading.items() if value not in (None, "", False) and name != "unit_id"}
+    tables = _tables_of(data, schema)
+    from understudy.engines.systems.spark.inputs import is_spark_frame
+
+    if given.get("engine") == "spark" or any(is_spark_frame(one) for one in tables.values()):
+        from understudy.households.spark_source import open_on_spark
+
+        return open_on_spark(tables, schema, **given)
+    given.pop("engine", None)
     for name in given:
         if name not in READING:
             raise UnsupportedError(
-                f"{name} is not offered for linked tables; files and frames are read on this machine."
+                f"{name} is not offered for linked tables; files and frames are read on this machine, or with engine "
+                "'spark'."
             )
-    tables = _tables_of(data, schema)
-    readers = {name: _reader(tables[name], described, given) for name, described in _parts(schema, tables).items()}
-    for name, described in _parts(schema, tables).items():
+    readers = {name: _reader(tables[name], described, given) for name, described in parts_of(schema, tables).items()}
+    for name, described in parts_of(schema, tables).items():
         check_columns(readers[name].columns, described)
         for column in _keys(schema, name, tables):
             if column not in readers[name].columns:
@@ -253,24 +271,25 @@ def _tables_of(data: Any, schema: LinkedSchema) -> Mapping[str, Any]:
     return {FLAT: data}
 
 
-def _parts(schema: LinkedSchema, tables: Mapping[str, Any]) -> dict[str, Schema]:
+def parts_of(schema: LinkedSchema, tables: Mapping[str, Any]) -> dict[str, Schema]:
     """What each file holds: attributes to read, and columns to pass by."""
     derived = (SIZE, COMPOSITION, *(one.name for one in schema.derived))
     keys = [schema.household_id, ROLE, *([schema.member_id] if schema.member_id else [])]
     keys += [schema.roles.column] if schema.roles is not None and schema.roles.column else []
     if FLAT in tables:
         attributes = (*schema.households.attributes, *schema.members.attributes)
-        passed = dict.fromkeys((*keys, *derived, *schema.members.ignore))
+        passed = dict.fromkeys((*keys, *derived, *schema.households.ignore, *schema.members.ignore))
         zeros = (*schema.households.impossible, *schema.members.impossible)
         taken = {one.name for one in attributes}
         return {FLAT: Schema(attributes=attributes, ignore=tuple(name for name in passed if name not in taken),
-                             impossible=zeros, rules=schema.members.rules, file=schema.members.file)}  # fmt: skip
+                             impossible=zeros, rules=schema.members.rules, file=schema.members.file,
+                             weight=schema.weight_of_members)}  # fmt: skip
     found = {}
     for name, own, more in (
         (schema.household_table, schema.households, (schema.household_id, *derived)),
         (schema.member_table, schema.members, tuple(keys)),
     ):
-        passed = dict.fromkeys((*more, *schema.members.ignore))
+        passed = dict.fromkeys((*more, *schema.households.ignore, *schema.members.ignore))
         found[name] = replace(own, ignore=tuple(one for one in passed if one not in own.names))
     return found
 
@@ -292,8 +311,27 @@ def _reader(data: Any, schema: Schema, given: Mapping[str, Any]) -> Reader:
 def _read(
     schema: LinkedSchema, readers: Mapping[str, Reader], missing_text: str | None
 ) -> tuple[LinkedTable, Integers]:
-    if FLAT in readers:
-        members, raw = _codes(schema, FLAT, readers[FLAT], missing_text)
+    """Both tables as codes, linked, and a hash of the id of each household."""
+    above = None
+    if FLAT not in readers:
+        above = _codes(schema, schema.household_table, readers[schema.household_table], missing_text)
+    name = FLAT if FLAT in readers else schema.member_table
+    return link(schema, above, _codes(schema, name, readers[name], missing_text), missing_text)
+
+
+Coded = tuple[dict[str, Any], pa.Table]  # the codes of attributes, and the columns that link, order and give roles
+
+
+def link(
+    schema: LinkedSchema, above: Coded | None, below: Coded, missing_text: str | None
+) -> tuple[LinkedTable, Integers]:
+    """Households and members brought together by the id of the household.
+
+    Without a table of households (``above``), that of the members (``below``) has what households are in every row.
+    """
+    members, raw = below
+    members = dict(members)
+    if above is None:
         texts = _ids(raw, schema.household_id, missing_text)
         names, owner = np.unique(texts, return_inverse=True)
         first = np.full(len(names), -1, dtype=np.int64)
@@ -309,10 +347,9 @@ def _read(
                 f"in {wrong:,} household(s) the rows of the members do not agree on the household's own attributes."
             )
     else:
-        own, above = _codes(schema, schema.household_table, readers[schema.household_table], missing_text)
-        members, raw = _codes(schema, schema.member_table, readers[schema.member_table], missing_text)
-        names, order = np.unique(_ids(above, schema.household_id, missing_text), return_index=True)
-        if wrong := above.num_rows - len(names):
+        own, keys = above
+        names, order = np.unique(_ids(keys, schema.household_id, missing_text), return_index=True)
+        if wrong := keys.num_rows - len(names):
             raise InputError(f"{wrong:,} household(s) have an id that another household has; ids must differ.")
         own = {name: codes[order] for name, codes in own.items()}
         texts = _ids(raw, schema.household_id, missing_text)
@@ -324,7 +361,7 @@ def _read(
                 f"{wrong:,} household(s) have no member; every household needs at least one (without [roles], at_least "
                 "= 0 in the table of members allows for none)."
             )
-    if not (len(owner) or (FLAT not in readers and len(names))):
+    if not (len(owner) or (above is not None and len(names))):
         raise InputError("the data have no rows (is it a file with column names alone?); there is nothing to release.")
     place = _order(raw, schema, missing_text)
     order = np.lexsort((place, owner))
@@ -344,22 +381,26 @@ def _read(
     return table, np.array([_hash(str(name)) for name in names], dtype=np.int64)
 
 
-def _codes(
-    schema: LinkedSchema, table: str, reader: Reader, missing_text: str | None
-) -> tuple[dict[str, Any], pa.Table]:
+def kept_columns(schema: LinkedSchema, table: str) -> list[str]:
+    """The columns of a file that link, order and give roles, and those whose numbers are needed."""
+    if table == schema.household_table:
+        return [schema.household_id]
+    roles = schema.roles
+    keys = _keys(schema, table, {FLAT: None})
+    keys += [roles.age] if roles is not None and roles.age else []
+    return list(dict.fromkeys((*keys, *needed_numbers(schema))))
+
+
+def _codes(schema: LinkedSchema, table: str, reader: Reader, missing_text: str | None) -> Coded:
     """The codes of one file, and the columns that link, order and give roles as they stand."""
-    own = _parts(schema, {FLAT: None} if table == FLAT else {})[table]
+    own = parts_of(schema, {FLAT: None} if table == FLAT else {})[table]
     commas = getattr(reader, "decimal_commas", False)
     encoder = Encoder(own, missing_text=missing_text if reader.text_only else None, decimal_commas=commas)
-    households = table == schema.household_table
-    keys = [schema.household_id] if households else _keys(schema, table, {FLAT: None})
-    roles = schema.roles
-    keys += [roles.age] if roles is not None and roles.age and not households else []
-    keys += [] if households else needed_numbers(schema)
+    keys = kept_columns(schema, table)
     parts, rows = [], []
     for batch in reader.batches(list(dict.fromkeys((*own.names, *keys)))):
         parts.append(encoder.encode(batch))
-        rows.append(batch.select(list(dict.fromkeys(keys))))
+        rows.append(batch.select(keys))
     encoder.violations.check()
     if not rows:
         raise InputError("the data have no rows (is it a file with column names alone?); there is nothing to release.")

@@ -61,13 +61,12 @@ from understudy.inference.weighting import (
     MOST_ROUGH,
     ROUGH,
     by_public_totals,
-    chosen_weight,
+    chosen_weights,
     goes_with_weights,
     noise_inside,
+    of_population,
     remarks,
-    weighting_of,
 )
-from understudy.inference.weighting import weighted as population_of
 from understudy.inference.without_prior import from_posterior
 from understudy.release.kind import AnyRelease
 from understudy.release.table_release import Release, asked_table
@@ -128,7 +127,7 @@ def ask(
     rng = np.random.default_rng() if rng is None else rng
     how: dict[str, Any] = {
         "level": level, "draws": draws, "prior": prior, "synthesis": synthesis, "records": records, "rule": rule,
-        "rng": rng, "shared": shared, "weight": chosen_weight(release, weighted), "use": use,
+        "rng": rng, "shared": shared, "weights": chosen_weights(release, weighted), "use": use,
     }  # fmt: skip
     if parsed.cuts:
         most, least = _answered(release, parsed.settled(most=True), **how), None
@@ -150,16 +149,16 @@ def _answered(
     rule: str | None,
     rng: np.random.Generator,
     shared: dict[object, object] | None,
-    weight: str | None,
+    weights: tuple[str, ...],
     use: str,
 ) -> Answer:
-    """The answer to a question whose bounds are all edges; ``weight``: the column of the weight, if it has one."""
+    """The answer to a question whose bounds are all edges; ``weights``: the weights that it uses, if any."""
     estimand = make_estimand(parsed, release.schema)
-    if weight is not None:
-        declared = by_public_totals(estimand, release.schema, weight)
+    if len(weights) == 1:
+        declared = by_public_totals(estimand, release.schema, weights[0])
         if declared is not None:
             return _public(estimand, declared, level)
-        estimand = population_of(estimand, release, weighting_of(release, weight))
+    estimand = of_population(estimand, release, weights)
     outside = not release.provenance.draws and not release.measurements
     if outside:
         _check_nothing_drawn(prior, draws)

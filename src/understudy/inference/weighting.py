@@ -9,7 +9,7 @@ populations multiply the sampling variance (``factor``). See docs/theory/survey-
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -106,24 +106,58 @@ class Weighting:
         return effect * (1 - fraction), untold
 
 
-def chosen_weight(release: Release, weighted: bool | str | None) -> str | None:
-    """The weight that a question uses, by its column or by the kind of people a row stands for; ``None``: it is about
-    the rows."""
+def chosen_weights(release: Release, weighted: bool | str | None) -> tuple[str, ...]:
+    """The weights that a question uses: a column, or the kind of people that a row stands for and then the main weight
+    of the rows, if they have one. None: it is about the rows."""
     schema = release.schema
+    main = () if schema.weight is None else (schema.weight.column,)
     if isinstance(weighted, str) and weighted in release.numbers:
-        return weighted
+        return (weighted, *main)
     if weighted is None:
-        return schema.weight.column if schema.weight is not None else None
+        return main
     if isinstance(weighted, str):
         if weighted not in schema.weights:
             known = (*schema.weights, *release.numbers)
             raise unknown_name("weight", weighted, known or ("none: the schema declares no [weight]",))
-        return weighted
+        return (weighted,)
     if not isinstance(weighted, bool):
         raise InputError(f"weighted ({weighted!r}) must be true, false or the column of a weight.")
-    if weighted and schema.weight is None:
-        raise InputError("the schema declares no [weight], so nothing can be weighted.")
-    return schema.weight.column if weighted and schema.weight is not None else None
+    if weighted and not main:
+        kinds = " or ".join(f'weighted = "{one}" (--weight {one})' for one in release.numbers)
+        more = f" A question about all of a kind says {kinds}." if kinds else ""
+        raise InputError(f"the schema declares no [weight], so nothing can be weighted.{more}")
+    return main if weighted else ()
+
+
+def of_population(estimand: Estimand, release: Release, columns: Sequence[str]) -> Estimand:
+    """The same question about the people that the rows stand for, by each of these weights in turn."""
+    by: Weighting | None = None
+    for place, column in enumerate(columns, 1):
+        found = weighting_of(release, column)
+        by = found if by is None else _times(release, by, found)
+        estimand = weighted(estimand, release, by, last=place == len(columns))
+    return estimand
+
+
+def _times(release: Release, numbers: Weighting, weights: Weighting) -> Weighting:
+    """The weight of a row times the number of people in it. A question is weighted by the numbers already, so these are
+    scores of the weight alone, with which both together have a mean of one."""
+    margin = release.schema.margin((numbers.column, weights.column))
+    joint = np.maximum(_counts(release, margin)[0], 0.0).reshape(release.schema.shape(margin))
+    joint = (joint if margin[0] == numbers.column else joint.T) / max(float(joint.sum()), 1.0)
+    both = float(numbers.scores @ joint @ weights.scores)
+    mean = numbers.mean * weights.mean * float(numbers.scores @ joint @ weights.plain)
+    spread = float(numbers.scores**2 @ joint @ weights.scores**2) / both**2
+    return replace(
+        weights,
+        scores=weights.scores / both,
+        plain=weights.plain / both,
+        square=weights.square / both**2,
+        mean=mean,
+        spread=spread * weights.within,
+        population=None,
+        about=f"{numbers.about}, in the population",
+    )
 
 
 def weighting_of(release: Release, column: str) -> Weighting:
@@ -151,6 +185,7 @@ def weighting_of(release: Release, column: str) -> Weighting:
         records=records,
         population=population,
         sums_to_sample=weight.sums_to == "sample",
+        shown=not release.linked,
     )
 
 
@@ -250,8 +285,11 @@ def _records(release: Release) -> float:
     return estimated_records(release) if measured else float(release.rows[0])
 
 
-def weighted(estimand: Estimand, release: Release, weighting: Weighting) -> Estimand:
-    """The same question about the population that the weighted sample stands for."""
+def weighted(estimand: Estimand, release: Release, weighting: Weighting, *, last: bool = True) -> Estimand:
+    """The same question about the population that the weighted sample stands for.
+
+    ``last``: no other weight follows, so numbers of people are those of the population.
+    """
     schema, column = release.schema, weighting.column
     margin = schema.margin({*estimand.margin, column})
     grid = np.indices(schema.shape(margin)).reshape(len(margin), -1)
@@ -285,7 +323,7 @@ def weighted(estimand: Estimand, release: Release, weighting: Weighting) -> Esti
         labels=labels,
         groups=len(distinct),
         parts=tuple(
-            _of_population(_in_found_bins(made.part(part, atom), atom.names, schema), weighting)
+            _of_population(_in_found_bins(made.part(part, atom), atom.names, schema), weighting if last else None)
             for part, atom in zip(estimand.parts, estimand.question.atoms, strict=True)
         ),
         members=made.members(law, weighting.scores),
@@ -332,7 +370,11 @@ class _Made:
         return self._spread(law, "weight", "at", scores)
 
     def squares(self, law: Inside | None) -> Floats:
-        return self._spread(law, "square", "square_at", self.weighting.square)[0]
+        before = self.estimand.weighting  # by numbers of people, whose squares count too
+        if before is None or before.squares is None:
+            return self._spread(law, "square", "square_at", self.weighting.square)[0]
+        squared = replace(self, estimand=replace(self.estimand, members=(before.squares, *self.estimand.members[1:])))
+        return squared._spread(law, "square", "square_at", self.weighting.square)[0]
 
     def _spread(self, law: Inside | None, whole: str, at: str, scores: Floats) -> tuple[Floats, ...]:
         value = self._of_groups(law, whole, scores)[:, None]
@@ -526,9 +568,9 @@ def _in_found_bins(part: Part, names: tuple[str, ...], schema: Schema) -> Part:
     return replace(part, lowest=None, highest=None, assumed=names, losses=losses)
 
 
-def _of_population(part: Part, weighting: Weighting) -> Part:
+def _of_population(part: Part, weighting: Weighting | None) -> Part:
     """A number of people, or a sum over people, is of the population: its size times a share."""
-    if not part.of_counts:
+    if weighting is None or not part.of_counts:
         return part
     if weighting.population is None and weighting.sums_to_sample:
         raise UnsupportedError(

@@ -24,7 +24,7 @@ from understudy.core.registry import Registry
 from understudy.core.result import Evaluation, EvaluationRequest, Section, ShownTable
 from understudy.core.schema import Attribute, Schema
 from understudy.core.schema_file import parse_schema, read_schema, write_schema
-from understudy.core.survey_design import OTHERS_FIXED, check_unit
+from understudy.core.survey_design import check_unit, told_of_weights
 from understudy.core.table import CodedTable
 from understudy.core.walsh import CONTRASTS, masks_of
 from understudy.engines.opening import open_source
@@ -250,7 +250,7 @@ class Tables:
             schema=synthesis.found or domain,
             finding=synthesis.finding,
             provenance=work.provenance(synthesis, tuple(draw.to_json() for draw in synthesis.draws)),
-            statement=work.statement((*synthesis.warnings, *_of_weights(domain))),
+            statement=work.statement((*synthesis.warnings, *told_of_weights(domain))),
             tables=tuple(_decoded(synthesis.tables, stream)),
             measurements=synthesis.measurements,
             # Without a guarantee the model may repeat exact counts, which are never published.
@@ -591,12 +591,6 @@ def _records(release: Release, plan: Plan, draw: Mapping[str, Any]) -> list[int 
 def _require_unit(schema: Schema, unit: Unit) -> None:
     """Refuses a unit that contradicts the schema, also in a plan from a file."""
     check_unit(schema, kind=unit.kind, unit_id=unit.unit_id, rows_per_unit=unit.rows_per_unit, fixed=unit.fixed)
-
-
-def _of_weights(schema: Schema) -> tuple[str, ...]:
-    """What everybody must be told of the guarantee where weights were adjusted."""
-    adjusted = schema.weight is not None and any(one.adjusted for one in (schema.weight, *schema.weight.other))
-    return (OTHERS_FIXED,) if adjusted else ()
 
 
 def _decoded(tables: Sequence[CodedTable], stream: Stream) -> Iterator[pa.Table]:

@@ -136,6 +136,9 @@ class Release:
     """The noisy counts by which bins were found that the declared schema leaves open."""
     numbers: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     """Where a row stands for several people: for each kind of them a column, and how many there are by its code."""
+    linked: bool = False
+    """Whether the rows are one side of linked tables. Bins of their weights are public, and weighted intervals were not
+    measured, so weighted answers are ``model-based`` at best."""
 
     def __post_init__(self) -> None:
         if not self.tables:

@@ -23,7 +23,7 @@ from understudy.inference.evidence import public_records
 from understudy.inference.joined_tables import ANY_QUESTION, CONFIRMED
 from understudy.inference.labels import RANGE, VALID, worst
 from understudy.inference.noise_aware import estimated_records
-from understudy.inference.weighting import chosen_weight
+from understudy.inference.weighting import chosen_weights
 from understudy.privacy.gate.measurement_steps import measure_step, query_of
 from understudy.privacy.promise.calibrate import noise_for
 from understudy.privacy.promise.definition import ZCDP, Unit
@@ -90,9 +90,7 @@ def deciding_table(asked: Asked, release: Release) -> tuple[str, ...]:
     """The attributes of the one table that decides a question: with the weight, where rows stand for people by one."""
     schema = release.schema
     margin = asked.estimand(schema).margin
-    weight = chosen_weight(release, None)
-    if weight is not None:
-        margin = schema.margin({*margin, weight})
+    margin = schema.margin({*margin, *chosen_weights(release, None)})
     if not margin:
         raise UnsupportedError("this question is about no attribute; there is nothing to measure.")
     if schema.cells(margin) > MOST_CELLS:

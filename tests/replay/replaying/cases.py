@@ -61,6 +61,7 @@ HOME_UNITS = {
     "person": us.Unit(kind="replace", unit_id="home", fixed=("size", "tenure")),
     "household, add_remove": us.Unit(kind="add_remove", unit_id="home"),
     "person alone": us.Unit(kind="replace", unit_id="number", fixed=("size", "tenure")),
+    "person alone, weighted": us.Unit(kind="replace", unit_id="number", fixed=("hw", "size", "tenure")),
 }
 TABLES = ("people", "answers", "amounts", "weighted", "clustered", "clusters are units", "codes", "listed")
 # Values of options that change what is asked of the gate or what is done with its answers.
@@ -145,7 +146,7 @@ class Case:
 
     @property
     def of_homes(self) -> bool:
-        return self.world in {"homes", "whole homes", "alike homes"}
+        return self.world in {"homes", "whole homes", "weighted homes", "alike homes"}
 
     @property
     def unit(self) -> us.Unit:
@@ -177,6 +178,7 @@ class Case:
             "surrounded": commutes.commutes,
             "homes": homes.homes,
             "whole homes": homes.whole_homes,
+            "weighted homes": homes.weighted_homes,
             "alike homes": homes.alike_homes,
         }
         return made[self.world]()
@@ -256,7 +258,7 @@ def possible_cases() -> tuple[Case, ...]:
     for registry, worlds, units in (
         (synthesizers, TABLES, UNITS),
         (flow_synthesizers, ("commutes", "surrounded"), FLOW_UNITS),
-        (family_synthesizers, ("homes", "whole homes", "alike homes"), HOME_UNITS),
+        (family_synthesizers, ("homes", "whole homes", "weighted homes", "alike homes"), HOME_UNITS),
     ):
         for method in registry:
             kind = registry[method]
@@ -268,6 +270,8 @@ def possible_cases() -> tuple[Case, ...]:
                         continue
                     if world == "whole homes" and unit != "person alone":  # the others see no more of them
                         continue
+                    if (world == "weighted homes") != (unit == "person alone, weighted") and "person" in unit:
+                        continue  # a weight is fixed with whatever else a household is
                     for budget in kind.guarantees:
                         if budget == "none":
                             continue

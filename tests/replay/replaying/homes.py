@@ -55,11 +55,21 @@ of = "age"
 edges = [0, 40, 90, 200]
 """
 )
+# A weight of households: with what they are it goes from one of them to the one that takes its place.
+WEIGHTED = (
+    WHOLE
+    + """[weight]
+table = "households"
+column = "hw"
+edges = [50, 150, 250, 600]
+public_design = true
+"""
+)
 Member = tuple[int, str]
 Home = tuple[str, tuple[Member, ...]]
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=4)
 def schema(text: str = SCHEMA) -> us.LinkedSchema:
     found = parse_any_schema(text)
     assert isinstance(found, us.LinkedSchema)
@@ -81,7 +91,11 @@ class Homes:
             for place, (tenure, members) in enumerate(self.homes)
             for number, (age, sex) in enumerate(members)
         ]
-        if self.text == WHOLE:  # what a member says of itself
+        if self.text == WEIGHTED:
+            for row in rows:
+                tenure, members = self.homes[int(str(row["home"])[1:])]
+                row["hw"] = 100 * len(members) - (40 if tenure == "owner" else 0)
+        if self.text in (WHOLE, WEIGHTED):  # what a member says of itself
             for row in rows:
                 row["relation"] = "1" if row["number"] == 0 else "3" if int(str(row["age"])) < 18 else "4"
         return pa.Table.from_pylist(rows)
@@ -90,6 +104,11 @@ class Homes:
 def whole_homes() -> Homes:
     """The same households, none of them too large."""
     return replace(homes(), text=WHOLE)
+
+
+def weighted_homes() -> Homes:
+    """The same households, each with a weight."""
+    return replace(homes(), text=WEIGHTED)
 
 
 def alike_homes() -> Homes:

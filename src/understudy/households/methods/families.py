@@ -235,9 +235,17 @@ class Families:
             margins = ", ".join("+".join(one) for one in self._tables(schema))
             return configure("ipf", {"margins": margins, "strata": self.strata, "draws": self.draws})
         options: dict[str, str | int] = {"model_cells": self.model_cells}
-        if self.pairs and (ties := tying_tables(schema)):
+        ties = tying_tables(schema) if self.pairs else []
+        ties += [(name, weight) for weight in schema.households.weights for name in _beside_weights(schema)]
+        if ties:
             options["must"] = "\n".join(f"crosstab({first}, {second})" for first, second in ties)
         return configure(self.choose, options)
+
+
+def _beside_weights(schema: LinkedSchema) -> list[str]:
+    """What is measured with a weight in any case where other tables are chosen privately."""
+    own = [name for name in schema.households.names if name not in schema.households.weights]
+    return [*own, SIZE, *([CHILDREN] if schema.numbers_of(CHILD) else [])]
 
 
 def _of_a_member(
@@ -324,13 +332,13 @@ def linked_steps(
 
 
 def member_tables(schema: LinkedSchema, *, pairs: bool) -> list[tuple[str, ...]]:
-    """All pairs of attributes of single members; without roles also each of them with each of the household's own and
-    with its size, and the table of ``pairs`` of members."""
+    """All pairs of attributes of single members, and each with the weight of households; without roles also each of
+    them with each of the household's own and with its size, and the table of ``pairs`` of members."""
     persons, own = schema.persons, schema.households.names
-    above = (*own, SIZE) if schema.roles is None else own
+    above = (*own, SIZE) if schema.roles is None else schema.households.weights
     mine = [name for name in persons.names if name not in (*own, SIZE)]
     found: list[tuple[str, ...]] = [*combinations(mine, 2)] or [(name,) for name in mine]
-    found += [(one, name) for one in above for name in mine] if schema.roles is None else []
+    found += [(one, name) for one in above for name in mine]
     found = [persons.margin(one) for one in found if persons.cells(one) <= MOST_CELLS]
     if pairs and schema.pairs is not None and schema.pairs.cells() <= MOST_CELLS:
         found.append(schema.pairs.names)
@@ -348,9 +356,11 @@ def public_tables(schema: LinkedSchema, most_cells: int, *, strata: Sequence[str
     # Where all are alike, the composition is the size.
     wanted: list[tuple[str, ...]] = [(COMPOSITION,) if schema.roles else (SIZE,), *tying_tables(schema)]
     main = slots.get(REFERENCE) or slots[MEMBER]
-    wanted += [(SIZE, main.column(anchor)), *((name, SIZE) for name in own)]
+    wanted += [(SIZE, main.column(anchor)), *weighted_tables(schema, SIZE)]
     if CHILD in slots:
-        wanted += [(CHILDREN, slots[CHILD].column(anchor)), *((name, CHILDREN) for name in own)]
+        wanted += [(CHILDREN, slots[CHILD].column(anchor)), *weighted_tables(schema, CHILDREN)]
+    wanted += [(slot.column(name), weight) for weight in schema.households.weights for slot in slots.values()
+               if not slot.second for name in members]  # fmt: skip
     wanted += [(slot.column(anchor), slot.column(name)) for slot in slots.values() if not slot.second
                for name in members[1:]]  # fmt: skip
     for slot in (main, slots.get(PARTNER)):
@@ -360,9 +370,7 @@ def public_tables(schema: LinkedSchema, most_cells: int, *, strata: Sequence[str
             wanted += [(main.column(name), slots[other].column(name)) for name in members[1:]]
     for one in schema.derived:
         if one.edges:
-            wanted += [(one.name, SIZE), *((one.name, name) for name in own)]
-            wanted += [(one.name, CHILDREN)] if CHILD in slots else []
-            wanted += [(one.name, main.column(one.of))]
+            wanted += [(one.name, name) for name in own] + [(one.name, main.column(one.of))]
     if OTHER in slots:
         wanted.append((main.column(anchor), slots[OTHER].column(anchor)))
     wanted += [*combinations(own, 2), *((name, main.column(anchor)) for name in own)]
@@ -375,6 +383,21 @@ def public_tables(schema: LinkedSchema, most_cells: int, *, strata: Sequence[str
             kept.append(margin)
     covered = {name for margin in kept for name in margin}
     return kept + [(name,) for name in sizes if name not in covered]
+
+
+def weighted_tables(schema: LinkedSchema, number: str) -> list[tuple[str, ...]]:
+    """What households are with how many members or children they have; with the weight too, if there is one.
+
+    A question about the members of weighted households needs all three: how many there are, the weight, and what is
+    asked. Without a weight these are tables of two.
+    """
+    weights = schema.households.weights
+    derived = [one.name for one in schema.derived if one.edges]
+    asked = [name for name in (*schema.households.names, *derived) if name not in weights]
+    if not weights:
+        return [(name, number) for name in asked]
+    found = [(name, number, weights[0]) for name in asked] or [(number, weights[0])]
+    return found + [(number, weight) for weight in weights[1:]]
 
 
 def tying_tables(schema: LinkedSchema) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ import json
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,7 +65,7 @@ from understudy.engines.systems.spark.tasks import (
     packed_value,
     sum_messages,
 )
-from understudy.errors import InternalError, UnsupportedError
+from understudy.errors import InternalError, SchemaError, UnsupportedError, unknown_name
 from understudy.privacy.gate.table_draws import TableMechanism
 from understudy.privacy.promise.definition import Unit
 
@@ -229,6 +229,26 @@ class SparkSource(ScannedSource):
         bounded._unit, bounded._kept = unit, kept
         weakref.finalize(bounded, kept.unpersist).atexit = False
         return bounded
+
+    @property
+    def session(self) -> Any:
+        """The Spark session."""
+        return self._table.session
+
+    def require(self, columns: Sequence[str]) -> None:
+        """Refuses a table that lacks a column."""
+        for column in columns:
+            if column not in self._table.columns:
+                raise unknown_name("the data have no column", column, self._table.columns, error=SchemaError)
+
+    def check(self, unit_id: str) -> None:
+        """Reads and checks every row against the schema, and that each has an id."""
+        self._scan([], unit_id=unit_id)
+
+    def rows_with(self, columns: Sequence[str]) -> tuple[Any, EncodedRows]:
+        """A frame to map, and how a task reads codes of all attributes from it beside these columns as they stand."""
+        read = list(dict.fromkeys([*self._columns(self.schema.names), *columns]))
+        return self._table.select(read), replace(self._encoded(self.schema.names), columns=tuple(read))
 
     def _parts(self, margins: Sequence[tuple[str, ...]]) -> Iterator[list[tuple[str, ...]]]:
         part: list[tuple[str, ...]] = []
