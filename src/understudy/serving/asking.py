@@ -21,6 +21,7 @@ from understudy.release.table_release import Release
 
 LONGEST = 2000
 LEVELS = (0.5, 0.999)
+USUAL_LEVEL = 0.95
 MOST = 1e300
 WRONG = 0.05  # how often a verdict may be wrong if the truth is the margin away from the claim
 
@@ -34,7 +35,7 @@ class Asked:
     event: str | None = None
     where: str | None = None
     by: str | None = None
-    level: float = 0.95
+    level: float = USUAL_LEVEL
     at_least: float | None = None  # a claim to verify: the quantity is at least this
     margin: float | None = None  # from where on a wrong verdict shall be rare
 
@@ -77,6 +78,24 @@ class Asked:
 
     def to_json(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if value is not None}
+
+    @property
+    def told(self) -> str:
+        """All that was asked, in one line: for people who decide about it, and who cite it.
+
+        >>> Asked(question="mean(age)", where="sex == 'F'", by="region", level=0.9).told
+        "mean(age), where sex == 'F', by region, intervals of 90%"
+        >>> Asked(question="proportion(sex == 'F')", at_least=0.5, margin=0.02).told
+        "proportion(sex == 'F'): is it at least 0.5? (margin 0.02)"
+        """
+        parts = [
+            f"{word} {value}"
+            for word, value in (("where", self.where), ("by", self.by), ("family", self.family), ("event", self.event))
+            if value is not None
+        ]
+        parts += [f"intervals of {100 * self.level:g}%"] if self.level != USUAL_LEVEL else []
+        claim = "" if self.at_least is None else f": is it at least {self.at_least:g}? (margin {self.margin:g})"
+        return ", ".join((self.question, *parts)) + claim
 
     @property
     def key(self) -> str:

@@ -238,8 +238,9 @@ class Server:
                 raise UnsupportedError(f"the confirmation {job} failed; a steward can have it taken up again.")
             left = until - time.monotonic()
             if left <= 0:
+                waits = " for approval" if state == "waiting" else ""
                 raise UnsupportedError(
-                    f"the confirmation {job} is {state}; its answer appears at {self._url}/jobs/{job}."
+                    f"the confirmation {job} is {state}{waits}; its answer appears at {self._url}/jobs/{job}."
                 )
             expected = float(found.get("answer_expected") or 0.0) - time.time()
             time.sleep(min(max(expected, 0.2), 5.0, left))

@@ -463,3 +463,32 @@ def test_fuzzed_requests_meet_no_traceback_and_charge_nothing(served):
 
     run()
     assert spent(served) == 0
+
+
+def test_fuzzed_purchases_are_charged_what_they_were_told_or_not_at_all(served):
+    """An analyst who may buy, and whose requests are nearly right. What was charged is what the answers said."""
+    application = make_application(served.settings, served.database)
+    client = TestClient(application, raise_server_exceptions=True, follow_redirects=False)
+    told: dict[str, float] = {}
+    near = {
+        "question": st.sampled_from((QUESTION, QUESTION.replace("'F'", "'M'"), "proportion(sex == 'Q')", "", "mean(")),
+        "width": st.sampled_from((0.2, 0.3, 0.5, "0.2", 1e-9, -1, None, float("nan"))),
+        "most": st.sampled_from((None, "1/10", "1e-9", 0.1, "x", "-1", "1/0")),
+        "once": st.sampled_from((None, "a", "b", "", 7)),
+        "level": st.sampled_from((0.95, 0.95, 0.9, 2)),
+    }
+
+    @settings(max_examples=max(FUZZED // 20, 10), deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(document=st.fixed_dictionaries(near), name=st.sampled_from(("ana", "ben", "sue")))
+    def run(document, name):
+        body = json.dumps({key: value for key, value in document.items() if value is not None})
+        answer = client.post("/api/releases/people/confirm", content=body, headers=bearer(served, name))
+        assert answer.status_code < 500
+        assert "Traceback" not in answer.text
+        found = answer.json()
+        if answer.status_code == 200 and not found["free"]:
+            assert found["state"] == "approved" or found["state"] == "waiting"
+            told[found["id"]] = float(found["rho"]) if found["state"] == "approved" else 0.0
+
+    run()
+    assert float(spent(served)) == pytest.approx(sum(told.values()), rel=1e-4)

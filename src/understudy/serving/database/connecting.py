@@ -139,6 +139,8 @@ class Database:
                 raise DatabaseFailure from None
             raise UnavailableError(f"{self.named} cannot be used ({problem}).") from None
         except sqlite3.DatabaseError as problem:
+            if problem.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+                raise InputError(f"{self.named} is another kind of file, no database of SQLite.") from None
             raise InputError(f"{self.named} refused a change ({problem}).") from None
 
     @contextlib.contextmanager
@@ -156,6 +158,8 @@ class Database:
                 raise LostRace from None
             said = (problem.diag.message_primary or type(problem).__name__) if problem.diag else type(problem).__name__
             away = isinstance(problem, psycopg.OperationalError)
+            if away and problem.sqlstate is None:  # the driver's own text names host and user
+                said = "it cannot be reached, or lets nobody in: look whether it runs, and at its address"
             raise (UnavailableError if away else InputError)(f"{self.named} cannot be used ({said}).") from None
 
 

@@ -24,11 +24,13 @@ def listen(
     """Serve until interrupted, or until ``stop`` is set."""
     try:
         import uvicorn
+
+        from understudy.serving.web.prompt_requests import PromptRequests
     except ImportError:
         raise MissingExtraError(NEEDED) from None
     config = uvicorn.Config(
         application, host=host, port=port, log_level="warning", access_log=False, server_header=False,
-        limit_concurrency=200, timeout_keep_alive=10, h11_max_incomplete_event_size=16 * 1024,
+        limit_concurrency=200, timeout_keep_alive=10, h11_max_incomplete_event_size=16 * 1024, http=PromptRequests,
     )  # fmt: skip
     server = uvicorn.Server(config)
 

@@ -53,6 +53,7 @@ FILES = {
     "README.md": "what is in the folder",
     "codebook.csv": "every column and value",
     "measurements.parquet": "the noisy tables",
+    "model.parquet": "the model that the rows are drawn from",
     "schema.toml": "the schema",
 }
 CLAIM = ("at_least", "margin")  # of a form that asks for a verdict instead of a width
@@ -96,7 +97,8 @@ def routes(site: Site) -> list[Route]:
         ("/health", pages.health, "GET"),
     ]
     made = [Route(path, safe(page), methods=[method]) for path, page, method in table]
-    return [*made, *openid.routes(site, pages.page)]
+    # After everything else, also after the API: who mistypes an address gets a page that leads back.
+    return [*made, *openid.routes(site, pages.page), Route("/{path:path}", pages.lost, methods=["GET"])]
 
 
 class Pages:
@@ -276,8 +278,13 @@ class Pages:
             fields=(*FIELDS, *(CLAIM if asked.at_least is not None else ("width",))), asked=asked,
             share=percent(found.price.rho, found.left.allowance),
             share_left=percent(found.left.automatic, found.left.allowance),
-            seconds=self._site.settings.answer_seconds,
+            seconds=self._site.settings.answer_seconds, four_eyes=self._site.settings.four_eyes,
+            worker=await run_in_threadpool(self._worker_of, name),
         )  # fmt: skip
+
+    def _worker_of(self, release: str) -> bool:
+        """Whether somebody is there who has the data of a release."""
+        return self._site.worker_is_there(self._site.catalogue.newest(release).dataset)
 
     async def confirm(self, request: Request) -> Response:
         caller, form = await own_form(self._site, request)
@@ -314,7 +321,7 @@ class Pages:
             decided=deciding is not None and caller.person.name in deciding.agreed,
             again=None if look is None else min(max(ceil(look - now) + 1, LEAST_AGAIN), MOST_AGAIN),
             own=caller.person.role != "analyst" or caller.person.project == job.project,
-            record=job.record if shown == "done" else None,
+            record=job.record if shown == "done" else None, four_eyes=self._site.settings.four_eyes,
             worker=await run_in_threadpool(self._site.worker_is_there, job.dataset),
         )  # fmt: skip
 
@@ -334,7 +341,9 @@ class Pages:
         found = await run_in_threadpool(self._site.record, request.path_params["job"])
         if found is None:
             raise InputError("there is no such record, or its time has not come.")
-        return self.page("record.html", await caller_of(self._site, request), record=found)
+        return self.page(
+            "record.html", await caller_of(self._site, request), record=found, asked=Asked(**found["asked"])
+        )
 
     async def record_file(self, request: Request) -> Response:
         found = await run_in_threadpool(self._site.record, request.path_params["job"])
@@ -365,6 +374,12 @@ class Pages:
         if file not in STATIC:
             raise InputError("there is no such file.")
         return FileResponse(HERE / "static" / file, media_type=STATIC[file])
+
+    async def lost(self, request: Request) -> Response:
+        told = "there is nothing under this address."
+        if request.url.path.startswith("/api/"):
+            return JSONResponse({"error": told}, status_code=404)
+        return self.page("problem.html", await caller_of(self._site, request), status=404, message=told, back=None)
 
     async def health(self, _: Request) -> Response:
         await run_in_threadpool(self._site.database.check)
