@@ -36,11 +36,9 @@ from understudy.synth.shared.required_tables import (
     says_nothing,
 )
 
-CLEARLY_BETTER = 0.5
-# The most noise on all cells of the full table together, as a share of the records. More noise hides the small cells.
-# Chosen on 14 cuts and generated tables of NLTCS, S7, MA, trees, classes and dense ones, with 32 to 1,750 cells.
-SPARSE = 0.1
-ALL_PAIRS = 0.95  # a factor on their regret: they leave every answer valid, and are preferred if errors are about equal
+# Factors on the regret of what leaves every answer valid, which is preferred if errors are about equal. The full table
+# is also right in tables of more than two attributes, which the error of two-way tables does not count.
+PREFERRED = {"histogram": 0.9, "ipf": 0.95}
 MOST_ATTRIBUTES = 16
 MODEL_CELLS = 2_000_000  # of a model of all pairs; five attributes of 18 levels have 1.9 million, fitted in seconds
 MOST_WORK = 10**8  # three-way tables times cells of their model: a fit of some seconds
@@ -52,6 +50,7 @@ MOST_CHOSEN, MOST_CHOSEN_EPSILON = 300, 60
 MOST_JOINED = 1_000  # attributes of which a tree is chosen: half a million pairs; more take hours, and noise hides them
 
 REASONS = {
+    "histogram": "the full table is small enough that its noise does less harm than that of other tables.",
     "one_look": "a noisy look inside the run decides how many pairs are worth their noise, none to many.",
     "mst": "of what can be had with this budget a tree of pairs leaves the least expected error.",
     "independent": "with this budget and so few rows, noise would hide what two-way tables add.",
@@ -64,13 +63,12 @@ REASONS = {
 class Auto:
     """Picks ``histogram``, ``ipf``, ``independent``, ``one_look`` or ``mst`` by schema, unit and budget.
 
-    The full table is measured if its noise, summed to all two-way tables, is clearly below that of measuring the
-    two-way tables themselves, and small compared with the number of records. Else the expected error decides. It is
-    computed from public facts, from weak to strong dependence; the method is taken that is never far from the best.
-    All three-way tables are measured if their noise is below what a sample would show and two-way tables lose little.
-    The choices are: all two-way tables, if one model holds them; a tree of pairs (``mst``); one-way margins alone; or
-    ``one_look``, which spends budget inside its run to learn how strong dependences are, and ends with one-way margins,
-    a tree or more. The plan is the plan of the chosen method.
+    The expected error of two-way tables decides. It is computed from public facts, from weak to strong dependence; the
+    method is taken that is never far from the best. The choices are: the full table, if it is small; all two-way
+    tables, if one model holds them, or all three-way tables, if their noise is below what a sample would show and
+    two-way tables lose little; a tree of pairs (``mst``); one-way margins alone; or ``one_look``, which spends budget
+    inside its run to learn how strong dependences are, and ends with one-way margins, a tree or more. The plan is the
+    plan of the chosen method.
     """
 
     name: ClassVar[str] = "auto"
@@ -111,13 +109,6 @@ class Auto:
             reason = "ipf: without a guarantee, and too many cells for the full table."
             return _with_reason(Ipf(rows_by=self.rows_by, **self._musts).plan(schema, request), reason)
         whole, pairs = self._whole_table(schema, request), self._all_pairs(schema, request)
-        if whole is not None and _whole_is_clearer(schema, whole, pairs) and not _sparse(schema, whole, request):
-            reason = "histogram: the full table is small enough that its noise is below that of separate margins."
-            return _with_reason(whole, reason)
-        triples = self._all_triples(schema, request, pairs)
-        if triples is not None:
-            reason = "ipf: with this budget all three-way tables add less noise than a sample of the data has."
-            return _with_reason(triples, reason)
         if pairs is not None and (self.draws == "posterior" or self.refine):
             return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
         most = MOST_CHOSEN_EPSILON if isinstance(request.budget, PureDP) else MOST_CHOSEN
@@ -128,29 +119,40 @@ class Auto:
         if len(schema.names) > most:
             reason = f"mst: more than {most} attributes; only a tree of pairs is chosen."
             return _with_reason(self._with_answers(Mst, schema, request), reason)
-        return self._by_expected_error(schema, request, pairs)
+        return self._by_expected_error(schema, request, whole, pairs)
 
-    def _by_expected_error(self, schema: Schema, request: Request, pairs: Plan | None) -> Plan:
-        """One-way margins, a tree, all pairs, or a look that decides inside the run, by the expected error."""
-        try:
-            looking = self._with_answers(OneLook, schema, request)  # what would run is what is compared
-        except UnsupportedError:
-            if pairs is None:
-                raise
-            return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
-        offered = {"one_look": looking}
-        if not self.refine:
-            offered["mst"] = self._with_answers(Mst, schema, request)
+    def _by_expected_error(self, schema: Schema, request: Request, whole: Plan | None, pairs: Plan | None) -> Plan:
+        """The full table, one-way margins, a tree, all pairs, or a look that decides inside the run."""
+        offered = self._offered(schema, request, whole, pairs)
+        chosen = least_regret(offered, schema, prefer=PREFERRED)
+        if chosen is None:  # nothing is forecast: fewer than two attributes vary, or very many
+            chosen = "histogram" if whole is not None else "one_look" if "one_look" in offered else "ipf"
+        triples = None if chosen == "histogram" else self._all_triples(schema, request, pairs)
+        if triples is not None:
+            reason = "ipf: with this budget all three-way tables add less noise than a sample of the data has."
+            return _with_reason(triples, reason)
+        return _with_reason(offered[chosen], f"{chosen}: {REASONS[chosen]}")
+
+    def _offered(self, schema: Schema, request: Request, whole: Plan | None, pairs: Plan | None) -> dict[str, Plan]:
+        """The plans that are compared, as they would run."""
+        offered: dict[str, Plan] = {} if whole is None else {"histogram": whole}
         if pairs is not None:
             offered["ipf"] = pairs
+        try:
+            offered["one_look"] = self._with_answers(OneLook, schema, request)
+            if not self.refine:
+                offered["mst"] = self._with_answers(Mst, schema, request)
+        except UnsupportedError:
+            if not offered:
+                raise
+            return offered
         if not self.refine and self.draws == "fit" and (request.records or request.rows):
             alone = Independent(rows_by=rows_law(self.draws, self.rows_by), **self._musts).plan(schema, request)
             # A look that finds nothing ends with one-way margins alone, with Gaussian noise at little cost. But where
             # few tables are measured geometric noise is smaller, and all of it is for the taking only without a look.
             if divides_epsilon(alone):
                 offered["independent"] = alone
-        chosen = least_regret(offered, schema, prefer={"ipf": ALL_PAIRS}) or "one_look"
-        return _with_reason(offered[chosen], f"{chosen}: {REASONS[chosen]}")
+        return offered
 
     def _with_answers(self, method: type[Mst | OneLook], schema: Schema, request: Request) -> Plan:
         """The plan of a method that chooses, with tables for ordinary questions beside it if nobody named others.
@@ -224,35 +226,6 @@ class Auto:
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         return configure(plan.method, plan.options).run(plan, schema, gate, stream)
-
-
-def _whole_is_clearer(schema: Schema, whole: Plan, pairs: Plan | None) -> bool:
-    """Whether the full table, summed to two-way tables, is clearly less noisy than those measured by themselves.
-
-    If no single model holds all pairs, there are so many cells that the noise in their sums hides every pair, unless
-    the full table is itself the only pair.
-    """
-    if pairs is None:
-        return len(schema.names) <= 2
-    return _noise(whole, len(pairs.steps)) < CLEARLY_BETTER * _noise(pairs, 1)
-
-
-def _sparse(schema: Schema, whole: Plan, request: Request) -> bool:
-    """Whether the full table has so many cells and so few records that noise hides them. Needs a public number of rows.
-
-    Cells cannot be negative, so noise does not cancel in sums over many empty cells.
-    """
-    # If the number of records is public, the number of rows that was asked for says nothing about it.
-    size = request.records if request.unit.public_total else request.records or request.rows
-    # The mean size of whole-number noise is at most its standard deviation, and at most its variance.
-    sizes = [(step.cells, step.standard_deviation or 0.0) for step in whole.steps if step.margin]
-    noise = sum(cells * min(deviation, deviation**2) for cells, deviation in sizes)
-    return len(schema.names) > 2 and size is not None and noise > SPARSE * size
-
-
-def _noise(plan: Plan, tables: int) -> float:
-    """Noise variance summed over the cells of all measured tables; a full table is summed to each of ``tables``."""
-    return tables * sum(step.cells * (step.standard_deviation or 0.0) ** 2 for step in plan.steps if step.margin)
 
 
 def _with_reason(plan: Plan, reason: str) -> Plan:

@@ -331,6 +331,8 @@ def forecast(plan: Plan, schema: Schema, strength: float = USUAL_STRENGTH) -> fl
         return None
     if plan.method == "mst":
         return choice.error(*_tree(plan, choice))
+    if plan.method == "histogram":
+        return choice.error(list(range(len(choice.ends)))) + _nobody(plan, choice)
     seen = _seen(plan, schema, choice)
     chosen = _measured(plan, schema, seen)
     return choice.error(chosen, seen.best_shares(chosen))
@@ -442,6 +444,23 @@ def assumed_choice(plan: Plan, schema: Schema, strength: float) -> PairChoice | 
         concentrated=_concentrated(plan),
         implied=0.0,  # nobody knows which pairs others imply, so none are assumed to be
     )
+
+
+def _nobody(plan: Plan, choice: PairChoice) -> float:
+    """The error from people whom noise puts into cells of the full table that nobody is in.
+
+    Counts are not negative, so noise does not cancel there: half of its size is left, and other cells lose as many
+    people. In every pair it is as if a part of the records had been spread evenly over all cells. All cells of the full
+    table are counted as empty, because real tables have more empty cells than any law of levels says.
+    """
+    records = float(plan.records or plan.rows or USUAL_RECORDS)
+    # The mean size of whole-number noise is at most its standard deviation, and at most its variance.
+    sizes = [(step.cells, step.standard_deviation or 0.0) for step in plan.steps if step.margin]
+    added = sum(cells * min(deviation, deviation**2) for cells, deviation in sizes) / 2.0
+    cells = np.maximum(choice.pair_powers.sum(axis=1), 1.0)
+    moved = added / (records + added) * (records / cells[:, None] - choice.expects)
+    errors = (choice.pair_powers * moved**2 / (choice.expects + moved / 2.0)).sum(axis=1)
+    return float((errors / np.maximum(cells - 1.0, 1.0)).mean())
 
 
 def from_rows(plan: Plan, schema: Schema) -> float:
