@@ -154,8 +154,8 @@ class LinkedSchema:
         for name in taken:
             if taken.count(name) > 1:
                 raise SchemaError(f"households have two columns called '{name}'; give each a name of its own.")
-        # Without an id of their own members are numbered. A household that were identified by the same name would be
-        # taken for a person, who moves fewer rows of the tables of members.
+        # Without an id of their own members are numbered. If households were identified by the same name, the unit of
+        # a household would be taken for that of a person, who moves fewer rows of the tables of members.
         members = [self.household_id, ROLE, self.person_id, *self.members.names]
         for name in members:
             if members.count(name) > 1:
