@@ -124,8 +124,8 @@ class Comparison:
 
     @cached_property
     def independent_tables(self) -> tuple[Records, ...]:
-        """As many tables of the same sizes whose attributes are independent draws from the release's own margins."""
-        return null_copies(self.schema, self.tables, self.seed)
+        """As many tables of the same sizes that know the release's own margins and what is public, and nothing else."""
+        return null_copies(self.schema, self.tables, self.seed, self.columns(self.public))
 
     @cached_property
     def outsiders(self) -> Records | None:

@@ -19,6 +19,7 @@ from understudy.evaluation.shared.neighbours import numbers_of
 
 FALSE_ALARM = 1e-4  # how rarely a holdout that shares nobody with the data may be refused
 FITTING_ROUNDS = 30  # of the law of possible rows
+PUBLIC_TRIES = 100  # of public values for a row; it keeps its own if the schema allows none of them
 FITTING_ROWS = 20_000
 MOST_TRIED, TRIED_PER_ROW = 1_000_000, 500  # rows drawn at most, for all that are wanted
 USUAL = re.compile(
@@ -100,23 +101,45 @@ def span_of(attribute: Attribute) -> float:
     return as_number(attribute.edges[-1]) - as_number(attribute.edges[0])
 
 
-def null_copies(schema: Schema, copies: tuple[Records, ...], seed: int) -> tuple[Records, ...]:
-    """Tables of the same sizes that know the release's one-way margins and the public schema, and nothing else.
+def null_copies(
+    schema: Schema, copies: tuple[Records, ...], seed: int, public: Sequence[int] = ()
+) -> tuple[Records, ...]:
+    """Tables of the same sizes that know the release's one-way margins and what is public, and nothing else.
 
     Without structural zeros the attributes are independent draws from the margins. With them the law is the one of
-    greatest entropy that has these margins and no impossible row. Values are uniform in their bins.
+    greatest entropy that has these margins and no impossible row. Values are uniform in their bins. Columns that are
+    ``public`` of everybody stand together as they do in the release, which has them from everybody.
     """
     codes = np.concatenate([copy.codes for copy in copies])
     generator = np.random.default_rng([seed, *b"null"])
     draw = _possible_rows(schema, codes, generator) if schema.zeros else _independent_rows(codes, generator)
     made = []
     for copy in copies:
-        drawn = draw(len(copy))
+        drawn = _with_public(schema, draw(len(copy)), codes, list(public), generator)
         positions = np.column_stack(
             [_within_bins(attribute, drawn[:, j], generator) for j, attribute in enumerate(schema.attributes)]
         )
         made.append(Records(codes=drawn, positions=positions))
     return tuple(made)
+
+
+def _with_public(
+    schema: Schema, drawn: Integers, codes: Integers, public: list[int], generator: np.random.Generator
+) -> Integers:
+    """The rows with the public values of random rows of the release, wherever the schema allows them together.
+
+    It is a step of a Gibbs sampler: public values by their law, given the others and the structural zeros.
+    """
+    left = np.arange(len(drawn)) if len(public) > 1 else np.empty(0, np.int64)
+    for _ in range(PUBLIC_TRIES):
+        if not len(left):
+            break
+        proposed = drawn[left]
+        proposed[:, public] = codes[generator.integers(0, len(codes), len(left))][:, public]
+        taken = possible(schema, proposed)
+        drawn[left[taken]] = proposed[taken]
+        left = left[~taken]
+    return drawn
 
 
 def _independent_rows(codes: Integers, generator: np.random.Generator) -> Callable[[int], Integers]:

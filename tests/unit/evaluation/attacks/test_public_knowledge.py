@@ -146,6 +146,24 @@ def test_the_baseline_obeys_the_schema_and_keeps_the_margins():
     assert abs(child.mean() - np.mean(np.array(synthetic["age"]) < 15)) < 0.05  # 5 standard errors of 3000 rows
 
 
+@pytest.mark.parametrize("zeros", [False, True])
+def test_the_baseline_knows_public_attributes_together(zeros):
+    """It drew them one by one, so what is public of everybody counted as told by the release."""
+    schema = CHILDREN if zeros else us.Schema(attributes=CHILDREN.attributes)
+    draw = np.random.default_rng(12)
+    codes = np.column_stack([draw.integers(0, 4, 4000), np.zeros(4000, int), draw.integers(0, 2, 4000)])
+    codes[:, 1] = codes[:, 0] >= 2  # the region follows from the age
+    codes[codes[:, 0] == 0, 2] = 2  # children are not asked
+    (made,) = null_copies(schema, (Records(codes=codes, positions=codes.astype(float)),), 0, [0, 1])
+    assert possible(schema, made.codes).all()
+    assert np.array_equal(made.codes[:, 1], made.codes[:, 0] >= 2)
+    for column in range(3):
+        shares = [np.bincount(one[:, column], minlength=4) / 4000 for one in (codes, made.codes)]
+        assert np.abs(shares[0] - shares[1]).max() < 0.05
+    if not zeros:  # and the answer is as independent of them as before
+        assert abs(np.mean(made.codes[made.codes[:, 0] == 0, 2] == 2) - np.mean(codes[:, 2] == 2)) < 0.05
+
+
 def test_attributes_that_everybody_knows_are_not_learned():
     data = children(400, 5)
     with warnings.catch_warnings(action="ignore"):
