@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.demo.people import make_people, people_schema
+from understudy.evaluation.inputs import records
 from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.inputs.records import Records, decided_by_schema, null_copies, possible
 from understudy.evaluation.risk import evaluate_risk
@@ -115,6 +116,9 @@ def test_what_the_schema_decides_is_found_through_what_is_not_known(seed):
         for row in rows
     ]
     assert decided_by_schema(schema, rows, target, known).tolist() == by_hand
+    with pytest.MonkeyPatch.context() as patch:  # and where the rules need several words
+        patch.setattr(records, "RULES_IN_A_WORD", 2)
+        assert decided_by_schema(schema, rows, target, known).tolist() == by_hand
 
 
 def test_an_answer_that_follows_through_another_is_not_asked_about():
