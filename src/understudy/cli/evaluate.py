@@ -427,7 +427,11 @@ def kept_when_stopped(folder: Path | None) -> Iterator[Callable[[str, Section], 
 
 
 LIGHTS = {"red": "red", "amber": "yellow", "green": "green"}
-LINE = ("light", "attack", "in_the_data", "not_in_the_data", "more", "most_allowed", "told_false")
+# Columns of the line of an attack, by headings so short that its words have room on a screen of 80 characters.
+LINE = {
+    "light": "light", "attack": "what an intruder tries", "in_the_data": "in", "not_in_the_data": "out", "more": "more",
+    "most_allowed": "limit", "told_false": "false",
+}  # fmt: skip
 GROUPS = ("first", "second", "third")
 DOTS = 50  # of 20 people each
 
@@ -444,11 +448,12 @@ def show_first_screen(section: Section, *, most: int) -> None:
     lines = section.frames["in_everyday_words"].to_pylist()
     more = f" (first {most} of {len(lines)}; --details shows all)" if len(lines) > most else ""
     show_table(
-        f"Every attack: so many of 1,000 people it is right about{more}",
-        [name.replace("_", " ") for name in LINE],
+        f"Every attack: of 1,000 people, right about so many in the data and out of it{more}",
+        list(LINE.values()),
         [tuple(_light(row[name]) if name == "light" else row[name] for name in LINE) for row in lines[:most]],
-        right=[name.replace("_", " ") for name in LINE[2:]],
+        right=list(LINE.values())[2:],
     )
+    say("more: because they took part. limit: what the guarantee allows. false: told something false.")
     if "not measured" in {row["light"] for row in lines[:most]}:
         say("Not measured: what taking part adds is told by a --holdout, or by making the release again.")
 

@@ -187,6 +187,7 @@ class _Refits:
     counts: Counts = field(default_factory=dict)
     nearness: list[Floats] = field(default_factory=list)
     kept: list[Flags] = field(default_factory=list)
+    compared: list[Flags] = field(default_factory=list)
     seconds: float = 0.0
     making: float = 0.0  # CPU seconds of the last refit without the attacks
     each: dict[str, float] = field(default_factory=dict)  # CPU seconds of the attacks in the last refit
@@ -225,27 +226,31 @@ class _Refits:
         """
         if len(self) < 2:
             return self.counts
-        nearness, kept = np.array(self.nearness), np.array(self.kept)
+        nearness, kept, compared = np.array(self.nearness), np.array(self.kept), np.array(self.compared)
         accused = nearness > (nearness.sum(axis=0) - nearness) / (len(self) - 1)
         counts: Counts = dict(self.counts)
         real = len(self.company)
         rare = self.company >= np.quantile(self.company, 1 - RARE, method="higher")
         invented = np.repeat([False, True], [real, self.canaries])
-        counts[MEMBERSHIP, EVERYBODY] = _by_side(accused[:, :real], kept[:, :real])
-        counts[MEMBERSHIP, RAREST] = _by_side(accused[:, :real][:, rare], kept[:, :real][:, rare])
-        counts[MEMBERSHIP, INVENTED] = _by_side(accused[:, invented], kept[:, invented])
-        closer = -nearness[:, :real] < self.company
-        counts[CLOSEST, EVERYBODY] = _by_side(closer, kept[:, :real])
-        counts[CLOSEST, OUTLIERS] = _by_side(closer[:, rare], kept[:, :real][:, rare])
+        closer = -nearness < np.append(self.company, np.zeros(self.canaries))
+        everybody, rarest = ~invented, np.append(rare, np.zeros(self.canaries, bool))
+        for subject, said, whom in (
+            ((MEMBERSHIP, EVERYBODY), accused, everybody),
+            ((MEMBERSHIP, RAREST), accused, rarest),
+            ((MEMBERSHIP, INVENTED), accused, invented),
+            ((CLOSEST, EVERYBODY), closer, everybody),
+            ((CLOSEST, OUTLIERS), closer, rarest),
+        ):
+            counts[subject] = _by_side(said, kept & compared & whom, ~kept & compared & whom)
         return counts
 
 
-def _by_side(said: Flags, kept: Flags) -> list[tuple[int, int, int, int]]:
+def _by_side(said: Flags, inside: Flags, outside: Flags) -> list[tuple[int, int, int, int]]:
     """For each refit: how many people the attack named, and of how many, among those kept and those left out."""
     return [
-        (int(one[inside].sum()), int(inside.sum()), int(one[~inside].sum()), int((~inside).sum()))
-        for one, inside in zip(said, kept, strict=True)
-        if inside.any() and not inside.all()
+        (int((one & inner).sum()), int(inner.sum()), int((one & outer).sum()), int(outer.sum()))
+        for one, inner, outer in zip(said, inside, outside, strict=True)
+        if inner.any() and outer.any()
     ]
 
 
@@ -270,6 +275,8 @@ def person_part(
                 "or give a holdout"
             )
         rows = _by_refits(comparison, refits)
+        if not rows:
+            return _not_measured("nearly everybody is alone in what is publicly known of them")
         how = f"{len(refits)} runs of the same plan on random halves of the data ({refits.seconds:.0f} CPU seconds)"
         found.findings += _no_time(refits)
     found.frames[PERSON_PART] = frame(rows)
@@ -310,16 +317,22 @@ def _run(comparison: Comparison, targets: tuple[str, ...], progress: Progress | 
     everybody = np.append(people, len(comparison.people) + np.arange(len(canaries)))
     positions = np.concatenate([comparison.people.positions[people], canaries.positions])
     started = time.process_time()
-    for number, kept in enumerate(_halves(comparison, np.concatenate([comparison.people.codes, canaries.codes]))):
+    codes = np.concatenate([comparison.people.codes, canaries.codes])
+    for number, (kept, compared) in enumerate(_halves(comparison, codes)):
         try:
             tables = _refit(comparison, rows, kept, number)
         except UnderstudyError as problem:  # half of the data may be too few for the method
             refits.stopped = str(problem)
             break
-        one = comparison.in_refit(asked=asked, kept=kept[: len(comparison.people)], tables=tables, targets=targets)
-        _play(one, refits)
+        real = len(comparison.people)
+        one = comparison.in_refit(
+            asked=asked, kept=kept[:real], compared=compared[:real], tables=tables, targets=targets
+        )
+        if len(one.people) and one.outsiders is not None and len(one.outsiders):
+            _play(one, refits)
         refits.nearness.append(_nearness(comparison, positions, tables))
         refits.kept.append(kept[everybody])
+        refits.compared.append(compared[everybody])
         before, refits.seconds = refits.seconds, time.process_time() - started
         refits.making = max(refits.seconds - before - sum(refits.each.values()), 0.0)
         if progress is not None:
@@ -374,10 +387,13 @@ def _with_canaries(comparison: Comparison) -> tuple[pa.Table, Records]:
     return pa.concat_tables([rows, made]), invented
 
 
-def _halves(comparison: Comparison, codes: Integers) -> Iterator[Flags]:
-    """Who is kept: halves of fixed size in each cell of the public attributes, if sizes are public; else fair coins.
+def _halves(comparison: Comparison, codes: Integers) -> Iterator[tuple[Flags, Flags]]:
+    """Who is kept, and who is compared: exact halves of each cell of the public attributes, if sizes are public.
 
-    So a half with a person, and one with somebody else in their place (or with nobody), are neighbours.
+    So a half with a person, and one with somebody else in their place (or with nobody), are neighbours. In a cell with
+    an odd number of people one of them, drawn anew each time, is set aside: kept or left out by a coin, and compared
+    with nobody. Otherwise the size of the cell, which is public, would tell who is in it: above all of people who are
+    alone in theirs. If sizes are not public, everybody has a fair coin of their own.
     """
     from understudy.evaluation.shared.neighbours import cell_numbers
 
@@ -388,15 +404,17 @@ def _halves(comparison: Comparison, codes: Integers) -> Iterator[Flags]:
     for number in range(MOST_REFITS):
         generator = comparison.generator(f"half {number}")
         if coins:
-            yield generator.uniform(size=count) < 0.5
+            yield generator.uniform(size=count) < 0.5, np.ones(count, bool)
             continue
         order = np.lexsort((generator.uniform(size=count), stratum))
         sizes = np.bincount(stratum, minlength=strata)
         taken = (sizes + generator.integers(0, 2, strata)) // 2  # of an odd number the smaller or the larger half
         place = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        kept = np.empty(count, bool)
+        kept, compared = np.empty(count, bool), np.empty(count, bool)
         kept[order] = place < np.repeat(taken, sizes)
-        yield kept
+        # The one set aside is the last of those kept, or the first of those left out: what is left are equal halves.
+        compared[order] = (place != np.repeat(sizes // 2, sizes)) | (np.repeat(sizes, sizes) % 2 == 0)
+        yield kept, compared
 
 
 def _refit(comparison: Comparison, rows: pa.Table, kept: Flags, number: int) -> tuple[Records, ...]:

@@ -59,7 +59,8 @@ def risk_scores(
         Records(codes=codes, positions=codes.astype(np.float64))
         for codes in (_codes(release.coded(copy)) for copy in range(1, release.copies + 1))
     )
-    null = null_copies(schema, copies, seed)
+    public = [column for column, name in enumerate(names) if name in release.statement.unit.fixed]
+    null = null_copies(schema, copies, seed, public)
     known = schema.margin(keys) or names
     wanted = schema.margin(targets) or tuple(name for name in names if name not in keys) or names
     mean: dict[str, list[float]] = {"UiO": [], "repU": [], "repU_null": []}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -20,9 +21,13 @@ def test_it_prints_tables_and_says_internal(release, run):
         assert heading in text
 
 
-def test_by_default_it_is_one_screen(release, run):
+@pytest.mark.parametrize("columns", ["80", "140"])
+def test_by_default_it_is_one_screen(release, run, monkeypatch, columns):
+    """With 80 characters to a line the words of an attack had a column of three, and there were over 90 lines."""
+    monkeypatch.setenv("COLUMNS", columns)
     text = run("evaluate release --confidential people.csv --model", "age ~ sex").stdout
     assert len(text.splitlines()) <= 40
+    assert re.search(r"(green|amber|red) +(\w+ ){3}", text)
     for words in ("how useful", "Because somebody took part", "About people like them", "Told something false"):
         assert words in text
     assert "The guarantee allows at most" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -37,8 +38,6 @@ def table(rows: int, seed: int) -> pa.Table:
 
 def release_of(made: pa.Table, *, epsilon: float | None = None, unit: us.Unit | None = None) -> us.Release:
     """Somebody's table that says it had a guarantee."""
-    from dataclasses import replace
-
     release = us.wrap(made, SCHEMA)
     guarantee = us.NonPrivate() if epsilon is None else us.PureDP(epsilon=epsilon)
     return replace(release, statement=replace(release.statement, guarantee=guarantee, unit=unit or us.Unit()))
@@ -121,19 +120,59 @@ def test_certainty_in_every_refit_is_no_alarm_at_a_large_epsilon():
 def test_halves_are_neighbours_of_halves(unit):
     data = table(301, 2)
     made = compared(release_of(table(301, 3), epsilon=1, unit=unit), data)
-    halves = np.array(list(taking_part._halves(made, made.people.codes)))
+    halves, compares = map(np.array, zip(*taking_part._halves(made, made.people.codes), strict=True))
     assert len(np.unique(halves, axis=0)) == taking_part.MOST_REFITS
     assert abs(halves.mean() - 0.5) < 0.02
     sizes = halves.sum(axis=1)
     if unit.kind == "add_remove":
         assert len(set(sizes)) > 5
+        assert compares.all()
     elif unit.fixed:
         codes = made.people.codes[:, 0]
         for value in range(12):
             of_stratum = halves[:, codes == value].sum(axis=1)
             assert set(of_stratum) <= {np.sum(codes == value) // 2, -(-np.sum(codes == value) // 2)}
+            inside, outside = ((one & compares)[:, codes == value].sum(axis=1) for one in (halves, ~halves))
+            assert set(inside) == set(outside) == {np.sum(codes == value) // 2}
     else:
-        assert set(sizes) <= {150, 151}
+        assert set(sizes) == {150, 151}
+        assert set((halves & compares).sum(axis=1)) == set((~halves & compares).sum(axis=1)) == {150}
+    left = halves[~compares]  # whoever is set aside is kept as often as not
+    assert unit.kind == "add_remove" or 0.25 < left.mean() < 0.75
+
+
+def test_people_alone_in_what_is_public_raise_no_alarm():
+    """Their place in the release is public, so it tells who was kept: for that the software was accused."""
+    draw, towns = np.random.default_rng(31), tuple(range(60))
+    levels = {"town": towns, "ill": ("no", "yes", "?"), "sex": ("F", "M")}
+    schema = us.Schema(
+        attributes=tuple(us.Attribute(name=name, levels=of, ordered=True) for name, of in levels.items())
+    )
+    data = pa.table({name: draw.choice(of, 100) for name, of in levels.items()})
+    with warnings.catch_warnings(action="ignore"):
+        release = us.synthesize(
+            us.open_source(data, schema), method="independent", budget=us.PureDP(epsilon="0.5"),
+            unit=us.Unit(fixed=("town",)),
+        )  # fmt: skip
+        found = us.attack(release, data)
+    rows = found.frames["person_part"].to_pylist()
+    assert len(rows) > 10
+    assert not any(row["above_bound"] for row in rows)
+    assert {row["light"] for row in rows} == {"green"}
+
+
+def test_where_everybody_is_alone_in_what_is_public_nothing_is_measured():
+    towns = tuple(range(18))
+    schema = us.Schema(
+        attributes=(us.Attribute(name="town", levels=towns), us.Attribute(name="ill", levels=("no", "yes")))
+    )
+    data = pa.table({"town": towns, "ill": ["no", "yes"] * 9})
+    release = us.wrap(data, schema)
+    release = replace(release, statement=replace(release.statement, unit=us.Unit(fixed=("town",))))
+    made = compare(release, us.open_source(data, schema), refit=lambda rows, _: us.wrap(rows, schema))
+    found = person_part(made, [])
+    assert "alone in what is publicly known" in found.findings[0].title
+    assert "person_part" not in found.frames
 
 
 def test_a_synthesizer_that_copies_is_an_alarm_about_the_software():
@@ -199,7 +238,8 @@ def test_what_refits_say_of_small_groups_and_statements_is_what_a_loop_over_peop
     data, made = table(120, 15), table(60, 16)
     whole = compared(release_of(made), data)
     kept = np.random.default_rng(17).random(120) < 0.5
-    part = whole.in_refit(asked=np.arange(120), kept=kept, tables=whole.tables, targets=("a",))
+    counted = np.random.default_rng(18).random(120) < 0.9
+    part = whole.in_refit(asked=np.arange(120), kept=kept, compared=counted, tables=whole.tables, targets=("a",))
     rows = {
         (row["attack"], row["subject"]): row
         for name in ("cell_counts", "uniqueness")
@@ -207,7 +247,7 @@ def test_what_refits_say_of_small_groups_and_statements_is_what_a_loop_over_peop
     }
     people, synthetic = whole.people.codes, whole.tables[0].codes
     right, asked = [0, 0], [0, 0]
-    for person in range(120):
+    for person in np.flatnonzero(counted):
         for one, other in ((0, 1), (0, 2), (1, 2)):
             d, s = (
                 int(np.sum((t[:, [one, other]] == people[person, [one, other]]).all(1))) for t in (people, synthetic)
@@ -221,8 +261,8 @@ def test_what_refits_say_of_small_groups_and_statements_is_what_a_loop_over_peop
     alone = [
         [
             int(np.sum((synthetic == row).all(1))) == 1
-            for row, is_kept in zip(people, kept, strict=True)
-            if is_kept == side and np.sum((people == row).all(1)) == 1
+            for row, is_kept, is_counted in zip(people, kept, counted, strict=True)
+            if is_counted and is_kept == side and np.sum((people == row).all(1)) == 1
         ]
         for side in (True, False)
     ]

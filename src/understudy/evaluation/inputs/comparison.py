@@ -97,6 +97,8 @@ class Comparison:
     """In a refit: the comparison that it is a part of."""
     kept: Flags | None = None
     """In a refit: who of everybody was kept."""
+    compared: Flags | None = None
+    """In a refit: who of everybody is compared; the others make the halves equal."""
 
     @property
     def schema(self) -> Schema:
@@ -122,8 +124,8 @@ class Comparison:
 
     @cached_property
     def independent_tables(self) -> tuple[Records, ...]:
-        """As many tables of the same sizes whose attributes are independent draws from the release's own margins."""
-        return null_copies(self.schema, self.tables, self.seed)
+        """As many tables of the same sizes that know the release's own margins and what is public, and nothing else."""
+        return null_copies(self.schema, self.tables, self.seed, self.columns(self.public))
 
     @cached_property
     def outsiders(self) -> Records | None:
@@ -133,7 +135,7 @@ class Comparison:
         return records_of(self.holdout, self.holdout_rows, self.schema)
 
     def in_refit(
-        self, *, asked: Integers, kept: Flags, tables: tuple[Records, ...], targets: tuple[str, ...]
+        self, *, asked: Integers, kept: Flags, compared: Flags, tables: tuple[Records, ...], targets: tuple[str, ...]
     ) -> Comparison:
         """Put the same people beside other tables: some as people in the data, others as people who are not.
 
@@ -143,6 +145,8 @@ class Comparison:
             Numbers of the people who are attacked one by one.
         kept
             Who of everybody was kept; the others were left out.
+        compared
+            Who of everybody is compared; nobody else is attacked.
         tables
             The synthetic tables of the refit.
         targets
@@ -153,7 +157,8 @@ class Comparison:
         Comparison
             A part of this one.
         """
-        part = replace(self, whole=self, kept=kept, targets=targets, refit=None, finished=None)
+        part = replace(self, whole=self, kept=kept, compared=compared, targets=targets, refit=None, finished=None)
+        asked = asked[compared[asked]]
         people, outsiders = (self.people.take(asked[side]) for side in (kept[asked], ~kept[asked]))
         vars(part).update(people=people, outsiders=outsiders, tables=tables)
         return part

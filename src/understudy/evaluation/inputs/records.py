@@ -19,6 +19,8 @@ from understudy.evaluation.shared.neighbours import numbers_of
 
 FALSE_ALARM = 1e-4  # how rarely a holdout that shares nobody with the data may be refused
 FITTING_ROUNDS = 30  # of the law of possible rows
+RULES_IN_A_WORD = 62  # bits of a whole number
+PUBLIC_TRIES = 100  # of public values for a row; it keeps its own if the schema allows none of them
 FITTING_ROWS = 20_000
 MOST_TRIED, TRIED_PER_ROW = 1_000_000, 500  # rows drawn at most, for all that are wanted
 USUAL = re.compile(
@@ -100,23 +102,45 @@ def span_of(attribute: Attribute) -> float:
     return as_number(attribute.edges[-1]) - as_number(attribute.edges[0])
 
 
-def null_copies(schema: Schema, copies: tuple[Records, ...], seed: int) -> tuple[Records, ...]:
-    """Tables of the same sizes that know the release's one-way margins and the public schema, and nothing else.
+def null_copies(
+    schema: Schema, copies: tuple[Records, ...], seed: int, public: Sequence[int] = ()
+) -> tuple[Records, ...]:
+    """Tables of the same sizes that know the release's one-way margins and what is public, and nothing else.
 
     Without structural zeros the attributes are independent draws from the margins. With them the law is the one of
-    greatest entropy that has these margins and no impossible row. Values are uniform in their bins.
+    greatest entropy that has these margins and no impossible row. Values are uniform in their bins. Columns that are
+    ``public`` of everybody stand together as they do in the release, which has them from everybody.
     """
     codes = np.concatenate([copy.codes for copy in copies])
     generator = np.random.default_rng([seed, *b"null"])
     draw = _possible_rows(schema, codes, generator) if schema.zeros else _independent_rows(codes, generator)
     made = []
     for copy in copies:
-        drawn = draw(len(copy))
+        drawn = _with_public(schema, draw(len(copy)), codes, list(public), generator)
         positions = np.column_stack(
             [_within_bins(attribute, drawn[:, j], generator) for j, attribute in enumerate(schema.attributes)]
         )
         made.append(Records(codes=drawn, positions=positions))
     return tuple(made)
+
+
+def _with_public(
+    schema: Schema, drawn: Integers, codes: Integers, public: list[int], generator: np.random.Generator
+) -> Integers:
+    """The rows with the public values of random rows of the release, wherever the schema allows them together.
+
+    It is a step of a Gibbs sampler: public values by their law, given the others and the structural zeros.
+    """
+    left = np.arange(len(drawn)) if len(public) > 1 else np.empty(0, np.int64)
+    for _ in range(PUBLIC_TRIES):
+        if not len(left):
+            break
+        proposed = drawn[left]
+        proposed[:, public] = codes[generator.integers(0, len(codes), len(left))][:, public]
+        taken = possible(schema, proposed)
+        drawn[left[taken]] = proposed[taken]
+        left = left[~taken]
+    return drawn
 
 
 def _independent_rows(codes: Integers, generator: np.random.Generator) -> Callable[[int], Integers]:
@@ -233,8 +257,8 @@ def possible(schema: Schema, codes: Integers) -> Flags:
 def decided_by_schema(schema: Schema, codes: Integers, target: str, known: Iterable[str]) -> Flags:
     """For each row, whether the structural zeros leave one value of the target, given the known attributes alone.
 
-    Rules are followed through attributes that are not known: if a known age excludes every wage, and no wage excludes
-    an income, then the age decides the income.
+    Rules are followed through attributes that are not known: if a known age excludes work, and there is no wage without
+    work, then the age decides the wage.
     """
     place = {name: j for j, name in enumerate(schema.names)}
     given = set(known) - {target}
@@ -245,18 +269,25 @@ def decided_by_schema(schema: Schema, codes: Integers, target: str, known: Itera
     rules = [rule for rule in rules if open_names & set(rule)]
     if not rules:
         return np.full(len(codes), schema[target].size <= 1)
-    # People for whom the same rules are left have the same values left.
-    active = np.ones((len(codes), len(rules)), bool)
+    # People for whom the same rules are left have the same values left. A bit says whether a rule is.
+    words = np.zeros((len(codes), -(-len(rules) // RULES_IN_A_WORD)), np.int64)
     for number, rule in enumerate(rules):
+        applies = np.ones(len(codes), bool)
         for name in given & set(rule):
-            active[:, number] &= np.isin(codes[:, place[name]], rule[name])
-    kinds, kind_of = np.unique(active, axis=0, return_inverse=True)
+            applies &= np.isin(codes[:, place[name]], rule[name])
+        word, bit = divmod(number, RULES_IN_A_WORD)
+        words[:, word] |= applies.astype(np.int64) << bit
+    if words.shape[1] == 1:
+        found_words, kind_of = np.unique(words[:, 0], return_inverse=True)
+        kinds = found_words[:, None]
+    else:
+        kinds, kind_of = np.unique(words, axis=0, return_inverse=True)
     decided = np.zeros(len(kinds), bool)
     for number, kind in enumerate(kinds):
         excluded = [
             {name: frozenset(rule[name]) for name in open_names & set(rule)}
-            for rule, applies in zip(rules, kind, strict=True)
-            if applies
+            for j, rule in enumerate(rules)
+            if kind[j // RULES_IN_A_WORD] >> j % RULES_IN_A_WORD & 1
         ]
         left = 0
         for code in range(schema[target].size):

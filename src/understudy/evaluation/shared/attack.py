@@ -85,10 +85,10 @@ def section_of(
 
 
 def side_of(comparison: Comparison, people: Records) -> Flags:
-    """In a refit: who of everybody is on the same side as the people attacked, kept or left out."""
-    if comparison.kept is None:
+    """In a refit: who of those compared is on the same side as the people attacked, kept or left out."""
+    if comparison.kept is None or comparison.compared is None:
         raise ValueError("only in a refit some people are kept and others left out")
-    return comparison.kept if people is comparison.people else ~comparison.kept
+    return comparison.compared & (comparison.kept if people is comparison.people else ~comparison.kept)
 
 
 attacks: Registry[type[Attack]] = Registry("attack", "understudy.evaluation.attacks")

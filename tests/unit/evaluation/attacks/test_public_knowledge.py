@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.demo.people import make_people, people_schema
+from understudy.evaluation.inputs import records
 from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.inputs.records import Records, decided_by_schema, null_copies, possible
 from understudy.evaluation.risk import evaluate_risk
@@ -115,6 +116,9 @@ def test_what_the_schema_decides_is_found_through_what_is_not_known(seed):
         for row in rows
     ]
     assert decided_by_schema(schema, rows, target, known).tolist() == by_hand
+    with pytest.MonkeyPatch.context() as patch:  # and where the rules need several words
+        patch.setattr(records, "RULES_IN_A_WORD", 2)
+        assert decided_by_schema(schema, rows, target, known).tolist() == by_hand
 
 
 def test_an_answer_that_follows_through_another_is_not_asked_about():
@@ -144,6 +148,24 @@ def test_the_baseline_obeys_the_schema_and_keeps_the_margins():
     child, not_asked = table.codes[:, 0] == 0, table.codes[:, 2] == 2
     assert np.array_equal(child, not_asked)
     assert abs(child.mean() - np.mean(np.array(synthetic["age"]) < 15)) < 0.05  # 5 standard errors of 3000 rows
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_the_baseline_knows_public_attributes_together(zeros):
+    """It drew them one by one, so what is public of everybody counted as told by the release."""
+    schema = CHILDREN if zeros else us.Schema(attributes=CHILDREN.attributes)
+    draw = np.random.default_rng(12)
+    codes = np.column_stack([draw.integers(0, 4, 4000), np.zeros(4000, int), draw.integers(0, 2, 4000)])
+    codes[:, 1] = codes[:, 0] >= 2  # the region follows from the age
+    codes[codes[:, 0] == 0, 2] = 2  # children are not asked
+    (made,) = null_copies(schema, (Records(codes=codes, positions=codes.astype(float)),), 0, [0, 1])
+    assert possible(schema, made.codes).all()
+    assert np.array_equal(made.codes[:, 1], made.codes[:, 0] >= 2)
+    for column in range(3):
+        shares = [np.bincount(one[:, column], minlength=4) / 4000 for one in (codes, made.codes)]
+        assert np.abs(shares[0] - shares[1]).max() < 0.05
+    if not zeros:  # and the answer is as independent of them as before
+        assert abs(np.mean(made.codes[made.codes[:, 0] == 0, 2] == 2) - np.mean(codes[:, 2] == 2)) < 0.05
 
 
 def test_attributes_that_everybody_knows_are_not_learned():
