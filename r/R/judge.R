@@ -96,10 +96,14 @@ settle <- function(found, raw, quantity, bounds, level, inside = 1) {
     down <- near_bound(possible, down, alone$half, alone$one_sided)
     up <- near_bound(1 - possible, up, alone$half, alone$one_sided)
   }
+  low <- clip(possible - down, bounds)
+  high <- clip(possible + up, bounds)
+  # The spread of a skew posterior is that of its far tail: its interval can be short all the same.
+  same <- same & found$high - found$low >= NARROWED * (high - low)
   used <- alone$determined & !(same %in% TRUE)
   found$centre <- ifelse(used, possible, found$centre)
-  found$low <- ifelse(used, clip(possible - down, bounds), found$low)
-  found$high <- ifelse(used, clip(possible + up, bounds), found$high)
+  found$low <- ifelse(used, low, found$low)
+  found$high <- ifelse(used, high, found$high)
   found$spread <- ifelse(used, alone$spread, found$spread)
   found$by_prior <- !alone$determined
   found$alone <- used

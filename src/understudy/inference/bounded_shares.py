@@ -101,7 +101,7 @@ def _sums_of_kinds(estimand: Estimand) -> tuple[Floats, list[tuple[Floats, Float
     assert kinds is not None  # noqa: S101 - asked before
     assert model is not None  # noqa: S101
     patterns, place = kinds
-    loads = np.linalg.inv(patterns)
+    loads = np.asarray(np.linalg.inv(patterns), np.float64)
     loads[np.abs(loads) < SMALLEST] = 0.0
     of = [(place == kind).astype(np.float64) for kind in range(len(patterns))]
     return loads, [(inside, inside * model.outcome) for inside in of], model
