@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
-from understudy.core.schema import Attribute, Schema
+from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
-from understudy.models.junction_tree import JunctionTree, Margin, axes_outside, cells_with, spread, tree_cells
+from understudy.models.junction_tree import JunctionTree, Margin, axes_outside, cells_with, tree_cells
 from understudy.models.levels import expected_levels
 from understudy.models.model import Model
 from understudy.models.regularised_fit import Problem, Solution
@@ -116,47 +116,34 @@ def one_way_shares(schema: Schema, noisy: Noisy, total: float) -> dict[str, Floa
     shares: dict[str, Floats] = {}
     for attribute in schema.attributes:
         allowed = schema.allowed((attribute.name,))
-        summed, variance = _sums(attribute, noisy)
-        if summed is None:
+        summed, weight = np.zeros(attribute.size), 0.0
+        for margin, table, variance in zip(noisy.margins, noisy.tables, noisy.variances, strict=True):
+            if attribute.name in margin:
+                precision = 1.0 / (variance * table.size / attribute.size)
+                summed += precision * table.sum(axis=axes_outside(margin, (attribute.name,)))
+                weight += precision
+        if weight == 0:
             share = allowed / allowed.sum()
         else:
-            share = expected_levels(summed, variance, max(total, 1.0), allowed)
+            share = expected_levels(summed / weight, 1.0 / weight, max(total, 1.0), allowed)
             share = np.where(allowed, np.maximum(share / share.sum(), LEAST_SHARE), 0.0)
         with np.errstate(divide="ignore"):
             shares[attribute.name] = np.log(share / share.sum())
     return shares
 
 
-def _sums(attribute: Attribute, noisy: Noisy) -> tuple[Floats | None, float]:
-    """The noisy counts of an attribute's levels, from the sums of all tables that have it, and their variance."""
-    summed, weight = np.zeros(attribute.size), 0.0
-    for margin, table, variance in zip(noisy.margins, noisy.tables, noisy.variances, strict=True):
-        if attribute.name in margin:
-            precision = 1.0 / (variance * table.size / attribute.size)
-            summed += precision * table.sum(axis=axes_outside(margin, (attribute.name,)))
-            weight += precision
-    return (summed / weight, 1.0 / weight) if weight else (None, np.inf)
-
-
 def _moved_to_curves(schema: Schema, noisy: Noisy, total: float) -> Noisy:
     """The tables, with the counts of found bins moved towards a smooth curve as far as noise hides them.
 
-    All cells of a bin move alike: they have the same noise.
+    Only of attributes that no table has together with others: moving all cells of a bin alike would change how it goes
+    together with the rest.
     """
-    tables = list(noisy.tables)
-    for attribute in schema.attributes:
-        summed, variance = _sums(attribute, noisy)
-        if summed is None or not attribute.found:
-            continue
-        moved = moved_to_curve(attribute, summed, variance, total)
-        if not moved.any():
-            continue
-        for place, margin in enumerate(noisy.margins):
-            if attribute.name in margin:
-                allowed = schema.allowed(margin)
-                cells = allowed.sum(axis=axes_outside(margin, (attribute.name,)))
-                each = moved / np.maximum(cells, 1)
-                tables[place] = tables[place] + np.where(allowed, spread(each, (attribute.name,), margin), 0.0)
+    joint = {name for margin in noisy.margins if len(margin) > 1 for name in margin}
+    alone = {one.name: one for one in schema.attributes if one.found and one.name not in joint}
+    tables = [
+        table + moved_to_curve(alone[margin[0]], table, variance, total) if margin[0] in alone else table
+        for margin, table, variance in zip(noisy.margins, noisy.tables, noisy.variances, strict=True)
+    ]
     return replace(noisy, tables=tuple(tables))
 
 
