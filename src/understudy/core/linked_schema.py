@@ -29,11 +29,10 @@ from understudy.core.household_roles import (
     HouseholdDerived,
     Roles,
 )
-from understudy.core.linked_survey import check_survey, without_requirement
+from understudy.core.linked_survey import check_surveys, weight_of_members, without_requirement
 from understudy.core.schema import Attribute, Schema
 from understudy.core.slot_columns import NONE, Range, names_of, ranges_of, slot_attribute, zero_of, zeros_of_bins
 from understudy.core.structural_zeros import Condition, Impossible
-from understudy.core.survey_design import Weight
 from understudy.errors import SchemaError, unknown_name
 
 SECOND = {CHILD: "sibling", MEMBER: "fellow"}  # the slot of a second member of the same role
@@ -125,15 +124,7 @@ class LinkedSchema:
             raise SchemaError("both tables need a name.")
         if self.household_table == self.member_table:
             raise SchemaError(f"both tables are called '{self.member_table}'; give each a name of its own.")
-        for schema in (self.households, self.members):
-            check_survey(schema)
-            if schema.open:
-                raise SchemaError(
-                    f"'{schema.open[0].name}' leaves its bins or codes open, which linked tables do not offer; give "
-                    "edges or levels."
-                )
-        if self.members.design is not None:
-            raise SchemaError("[design] says how households were sampled; members have no design of their own.")
+        check_surveys(self.households, self.members)
         self._check_names()
         if self.roles is not None:
             self._check_roles(self.roles)
@@ -337,16 +328,8 @@ class LinkedSchema:
             mine.insert(0, Attribute(name=ROLE, levels=self.role_names))
         named = {one.name for one in (*own, *mine)}
         zeros = [rule for rule in (*self.households.zeros, *self.members.zeros) if set(rule.attributes) <= named]
-        return Schema(attributes=(*own, *mine), impossible=tuple(zeros), weight=self.weight_of_members)
-
-    @property
-    def weight_of_members(self) -> Weight | None:
-        """The weight of a member: its own, or else that of its household, which every member has."""
-        of_homes = self.households.weight
-        if self.members.weight is None or of_homes is None:
-            return self.members.weight or of_homes
-        alone = replace(of_homes, other=())
-        return replace(self.members.weight, other=(*self.members.weight.other, alone, *of_homes.other))
+        weight = weight_of_members(self.households, self.members)
+        return Schema(attributes=(*own, *mine), impossible=tuple(zeros), weight=weight)
 
     @cached_property
     def pairs(self) -> Schema | None:

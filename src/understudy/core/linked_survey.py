@@ -12,13 +12,34 @@ from itertools import pairwise
 from typing import Any
 
 from understudy.core.schema import Attribute, Schema
-from understudy.core.survey_design import survey_lines
+from understudy.core.survey_design import Weight, survey_lines
 from understudy.errors import SchemaError, UnsupportedError, unknown_name
 
 TABLE = "table"
 
 
-def check_survey(schema: Schema) -> None:
+def check_surveys(households: Schema, members: Schema) -> None:
+    """Refuses what linked tables do not offer: bins that are to be found, and some weights and designs."""
+    for schema in (households, members):
+        _check_survey(schema)
+        if schema.open:
+            raise SchemaError(
+                f"'{schema.open[0].name}' leaves its bins or codes open, which linked tables do not offer; give edges "
+                "or levels."
+            )
+    if members.design is not None:
+        raise SchemaError("[design] says how households were sampled; members have no design of their own.")
+
+
+def weight_of_members(households: Schema, members: Schema) -> Weight | None:
+    """The weight of a member: its own, or else that of its household, which every member has."""
+    of_homes = households.weight
+    if members.weight is None or of_homes is None:
+        return members.weight or of_homes
+    return replace(members.weight, other=(*members.weight.other, replace(of_homes, other=()), *of_homes.other))
+
+
+def _check_survey(schema: Schema) -> None:
     """Refuses what a weight or a design of linked tables may not say."""
     weights = () if schema.weight is None else (schema.weight, *schema.weight.other)
     for one in weights:

@@ -21,6 +21,7 @@ from understudy.core.arrays import Integers, Progress
 from understudy.core.counts import Counts, SparseCounts
 from understudy.core.household_roles import PARTNER, REFERENCE, Roles
 from understudy.core.linked_schema import CHILDREN, COMPOSITION, ROLE, SIZE, LinkedSchema
+from understudy.core.linked_survey import weight_of_members
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedSource, CodedTable, Codes
 from understudy.engines.counting.bounding import id_texts, refuse_missing_ids
@@ -283,7 +284,7 @@ def parts_of(schema: LinkedSchema, tables: Mapping[str, Any]) -> dict[str, Schem
         taken = {one.name for one in attributes}
         return {FLAT: Schema(attributes=attributes, ignore=tuple(name for name in passed if name not in taken),
                              impossible=zeros, rules=schema.members.rules, file=schema.members.file,
-                             weight=schema.weight_of_members)}  # fmt: skip
+                             weight=weight_of_members(schema.households, schema.members))}  # fmt: skip
     found = {}
     for name, own, more in (
         (schema.household_table, schema.households, (schema.household_id, *derived)),

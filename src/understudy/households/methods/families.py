@@ -396,8 +396,8 @@ def weighted_tables(schema: LinkedSchema, number: str) -> list[tuple[str, ...]]:
     asked = [name for name in (*schema.households.names, *derived) if name not in weights]
     if not weights:
         return [(name, number) for name in asked]
-    found = [(name, number, weights[0]) for name in asked] or [(number, weights[0])]
-    return found + [(number, weight) for weight in weights[1:]]
+    first: list[tuple[str, ...]] = [(name, number, weights[0]) for name in asked]
+    return (first or [(number, weights[0])]) + [(number, weight) for weight in weights[1:]]
 
 
 def tying_tables(schema: LinkedSchema) -> list[tuple[str, str]]:
