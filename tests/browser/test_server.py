@@ -61,7 +61,7 @@ class Running:
             target=lambda: serving.serve_web(site, port=self.port, ready=ready.set, stop=self.stop), daemon=True
         )
         self._web.start()
-        assert ready.wait(60)
+        assert ready.wait(240)
         settings = read_settings(site)
         worker = Worker(settings, "people", Database.open(database_target(settings)), say=lambda _: None)
         settings.place("worker-people").mkdir()
