@@ -207,7 +207,8 @@ def test_a_confirmation_is_bought_by_keyboard_alone(open_page, running):
 def test_a_phone_shows_everything_without_scrolling_sideways(open_page, running):
     page = open_page(width=360, height=740, touch=True, dark=True)
     sign_in(page, running, "steward")
-    for path in ("/", "/releases/people", f"/releases/people/ask?question={QUESTION}", "/jobs", "/audit"):
+    record = f"/releases/people/answers/1?question={QUESTION}"
+    for path in ("/", "/releases/people", f"/releases/people/ask?question={QUESTION}", record, "/jobs", "/audit"):
         page.goto(running.url + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
         small = page.evaluate(
