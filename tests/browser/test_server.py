@@ -61,7 +61,7 @@ class Running:
             target=lambda: serving.serve_web(site, port=self.port, ready=ready.set, stop=self.stop), daemon=True
         )
         self._web.start()
-        assert ready.wait(60)
+        assert ready.wait(240)
         settings = read_settings(site)
         worker = Worker(settings, "people", Database.open(database_target(settings)), say=lambda _: None)
         settings.place("worker-people").mkdir()
@@ -207,7 +207,8 @@ def test_a_confirmation_is_bought_by_keyboard_alone(open_page, running):
 def test_a_phone_shows_everything_without_scrolling_sideways(open_page, running):
     page = open_page(width=360, height=740, touch=True, dark=True)
     sign_in(page, running, "steward")
-    for path in ("/", "/releases/people", f"/releases/people/ask?question={QUESTION}", "/jobs", "/audit"):
+    record = f"/releases/people/answers/1?question={QUESTION}"
+    for path in ("/", "/releases/people", f"/releases/people/ask?question={QUESTION}", record, "/jobs", "/audit"):
         page.goto(running.url + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
         small = page.evaluate(

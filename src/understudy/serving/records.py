@@ -1,4 +1,7 @@
-"""The record of a confirmation: question, answer, guarantee, cost, version and hash. It is public and can be cited."""
+"""Records that can be cited: question, answer, guarantee, cost, version and hash.
+
+That of a confirmation is public. That of a free answer can be made again by everybody who has the release.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from understudy.release.table_release import Release
 from understudy.serving.asking import Asked, verdict, width_of
 from understudy.serving.database.jobs import Job
 
-FORMAT = "understudy confirmation"
+FORMAT, FREE = "understudy confirmation", "understudy answer"
+FREE_VERSION = 1
 VERSION = 3  # `answer`: in version 1 of all tables without room for a choice, in version 2 of the fresh one alone
 
 
@@ -51,6 +55,23 @@ def make_record(
     return {**body, "hash": record_hash(body)}
 
 
+def answer_record(asked: Asked, answer: Answer, release: Release, *, name: str, number: int) -> dict[str, Any]:
+    """The record of a free answer. It holds no time: the same question to the same version has the same record."""
+    body: dict[str, Any] = {
+        "format": FREE,
+        "version": FREE_VERSION,
+        "release": name,
+        "release_version": number,
+        "asked": asked.to_json(),
+        "answer": _values(asked, answer),
+        "cost": {"guarantee": "zcdp", "rho": "0"},
+        "guarantee": release.statement.guarantee.to_json(),
+        "guarantee_in_words": str(release.statement.guarantee),
+        "protected": release.statement.protected,
+    }
+    return {**body, "hash": record_hash(body)}
+
+
 def record_hash(record: Mapping[str, Any]) -> str:
     """SHA-256 of a record without its hash."""
     body = {key: value for key, value in record.items() if key != "hash"}
@@ -60,9 +81,12 @@ def record_hash(record: Mapping[str, Any]) -> str:
 def _answer(asked: Asked, release: Release, *, use: str = APART) -> dict[str, Any]:
     """An answer as plain values; a question without one says why. Both follow from public values."""
     try:
-        found: Answer = asked.answered(release, use=use)
+        return _values(asked, asked.answered(release, use=use))
     except UnderstudyError as problem:
         return {"refused": str(problem)}
+
+
+def _values(asked: Asked, found: Answer) -> dict[str, Any]:
     width, held = width_of(found), verdict(asked, found)
     said = {} if held is None else {"verdict": held}
     return {**found.to_json(), "width": width if isfinite(width) else None, **said}

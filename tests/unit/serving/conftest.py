@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -92,10 +93,10 @@ class Served:
         release = self.release
         return confirmation_plan(release.schema, release.statement.unit, margin, Fraction(rho), label=label)
 
-    def ask(self, rho: str, once: str, person: str = "ana", question: str = QUESTION) -> Job:
+    def ask(self, rho: str, once: str, person: str = "ana", question: str = QUESTION, **more: Any) -> Job:
         """A job of a stated price, without the search for it."""
         return request(
-            self.database, person=self.person(person), release="people", asked=Asked(question=question),
+            self.database, person=self.person(person), release="people", asked=Asked(question=question, **more),
             plan=self.plan(rho, f"confirmation {once}"), once=once, means=self.site.means("people"),
         )  # fmt: skip
 

@@ -55,7 +55,7 @@ def listening(served: Served, settings: Settings | None = None) -> Iterator[int]
         kwargs={"host": "127.0.0.1", "port": port, "ready": ready.set, "stop": stop},
     )  # fmt: skip
     web.start()
-    assert ready.wait(60)
+    assert ready.wait(240)
     try:
         yield port
     finally:

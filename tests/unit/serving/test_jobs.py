@@ -252,21 +252,21 @@ def test_answers_are_due_in_the_order_of_approvals_whatever_the_worker_did(serve
     for place, job in enumerate(jobs):
         served.database.write(
             lambda s, job=job, place=place: s.run(
-                "UPDATE jobs SET approved = ? WHERE id = ?", (now - 100 + 60 * place, job.id)
+                "UPDATE jobs SET approved = ? WHERE id = ?", (now - 2000 + 1200 * place, job.id)
             )
         )
-    pace = Pace(answer=30, job=10)
+    pace = Pace(answer=600, job=200)
     due = served.database.read(lambda s: due_times(s, "people", pace))
-    assert [due[job.id] - now for job in jobs] == pytest.approx([-70, -10, 50])
-    slow = replace(served.settings, answer_seconds=30.0, job_seconds=10.0)
+    assert [due[job.id] - now for job in jobs] == pytest.approx([-1400, -200, 1000])
+    slow = replace(served.settings, answer_seconds=600.0, job_seconds=200.0)
     worker = Worker(slow, "people", served.database, say=lambda _: None)
     with worker.alone():
         for _ in jobs:
             assert worker.run_once()
     seen = [served.database.read(lambda s, job=job: find_job(s, job.id)).visible - now for job in jobs]
-    assert seen[0] == pytest.approx(20)  # missed -70 and -40: the next is 90 after it was due
-    assert seen[1] == pytest.approx(20)  # missed -10; not before the version that it holds
-    assert seen[2] == pytest.approx(50)
+    assert seen[0] == pytest.approx(400)  # missed -1400 and -800: the next is 1800 after it was due
+    assert seen[1] == pytest.approx(400)  # missed -200; not before the version that it holds
+    assert seen[2] == pytest.approx(1000)
     shown = served.database.read(lambda s: versions_of(s, "people"))
     assert [one.visible - now for one in shown[1:]] == pytest.approx(seen)
     entries_of_log = served.database.read(entries)

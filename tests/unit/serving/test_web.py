@@ -23,6 +23,7 @@ from tests.unit.serving.conftest import QUESTION, Served
 from understudy.errors import InputError
 from understudy.serving.database.jobs import committed
 from understudy.serving.database.people import Person, revoke
+from understudy.serving.records import record_hash
 from understudy.serving.web.application import make_application
 from understudy.serving.web.guarding import MOST_BODY, POLICY, Rates
 from understudy.serving.web.taking_turns import ANSWERS, MOST_WAITING, PRICES, Turns
@@ -101,6 +102,30 @@ def test_a_question_asked_twice_costs_nothing(client, served):
         again = client.post("/api/releases/people/confirm", json=asked, headers=bearer(served, name)).json()
         assert again["free"] is True
     assert spent(served) == before
+
+
+def test_a_free_answer_has_a_record_that_stays_the_same(client, served):
+    signed_in(client, served, "ana")
+    asked = {"question": "proportion(sex == 'F')", "where": "smokes == 'yes'"}
+    page = client.get("/releases/people/ask", params=asked).text
+    link = html.unescape(re.search(r'<a href="([^"]+)">A record of this answer, to cite', page)[1])
+    cited = client.get(link).text
+    file = html.unescape(re.search(r'<a href="([^"]+)" download', cited)[1])
+    record = client.get(file).json()
+    assert record["hash"] == record_hash(record)
+    assert record["asked"] == {**asked, "level": 0.95}
+    assert record["cost"]["rho"] == "0"
+    assert record["answer"]["estimates"][0]["estimate"] is not None
+    assert record["hash"][:16] in cited
+    assert html.unescape(cited).count("proportion(sex == 'F'), where smokes == 'yes'") == 2
+    served.ask("0.02", "a")
+    assert served.worker().run_once()
+    served.appear()
+    assert client.get("/releases/people/ask", params=asked).text.count("answers/2?") == 1
+    assert client.get(file).json() == record  # a version does not change when another joins
+    assert client.get(file.replace("answers/1", "answers/9")).status_code == 400
+    client.cookies.clear()
+    assert client.get(file).headers["location"] == "/sign-in"
 
 
 def test_two_projects_that_ask_the_same_at_the_same_time_pay_once(client, served):
@@ -220,6 +245,28 @@ def test_people_who_decide_see_what_it_costs_and_what_is_left(client, served):
     assert "waits for approval" not in client.get("/").text
 
 
+def test_whoever_decides_or_cites_sees_all_that_was_asked(client, served):
+    """Also what stands in fields of its own: without them the question would be another one."""
+    csrf = signed_in(client, served, "ana")
+    asked = {"csrf": csrf, "question": "proportion(smokes == 'yes')", "where": "sex == 'F'", "width": "0.12"}
+    price = html.unescape(client.post("/releases/people/price", data=asked).text)
+    assert "proportion(smokes == 'yes'), where sex == 'F'" in price
+    assert "No worker has the data at the moment" in price
+    more = {"where": "sex == 'F'", "by": "education", "level": 0.9}
+    job = served.ask("0.01", "a", question="proportion(smokes == 'yes')", **more)
+    waits = served.ask("0.2", "b", question="smokes ~ sex", event="yes")
+    claim = served.ask("0.2", "c", at_least=0.25, margin=0.01)
+    whole = "proportion(smokes == 'yes'), where sex == 'F', by education, intervals of 90%"
+    signed_in(client, served, "sue")
+    for path in (f"/jobs/{job.id}", "/jobs"):
+        assert whole in html.unescape(client.get(path).text)
+    assert "smokes ~ sex, event yes" in client.get(f"/jobs/{waits.id}").text
+    assert "is it at least 0.25? (margin 0.01)" in client.get(f"/jobs/{claim.id}").text
+    served.worker().run_once()
+    served.appear()
+    assert html.unescape(client.get(f"/records/{job.id}").text).count(whole) == 2  # where it is read, and cited
+
+
 def test_with_four_eyes_a_page_says_who_has_agreed(served):
     four = make_application(replace(served.settings, four_eyes=True), served.database)
     client = TestClient(four, follow_redirects=False)
@@ -229,6 +276,8 @@ def test_with_four_eyes_a_page_says_who_has_agreed(served):
     client.post(f"/jobs/{job.id}/decision", data={"csrf": csrf, "decision": "approve"})
     page = client.get(f"/jobs/{job.id}").text
     assert "app; two persons must" in page
+    assert "You have agreed. Another person has to agree too." in page
+    assert "Two persons, stewards or approvers, must agree" in page
     assert "/decision" not in page  # nobody decides twice
     signed_in(client, served, "sue")
     assert "/decision" in client.get(f"/jobs/{job.id}").text

@@ -27,6 +27,7 @@ from understudy.serving.catalogue import folder_of
 from understudy.serving.database.jobs import APPROVED, WAITING, spending
 from understudy.serving.database.log import entries, problems
 from understudy.serving.database.people import close_session, open_session
+from understudy.serving.records import answer_record
 from understudy.serving.web import openid
 from understudy.serving.web.forms import form_of
 from understudy.serving.web.guarding import OWN_POLICY
@@ -85,6 +86,8 @@ def routes(site: Site) -> list[Route]:
         ("/releases/{name}/files/{number:int}/{file}", pages.file, "GET"),
         ("/releases/{name}/finished/{file}", pages.finished, "GET"),
         ("/releases/{name}/ask", pages.ask, "GET"),
+        ("/releases/{name}/answers/{number:int}", pages.cited, "GET"),
+        ("/releases/{name}/answers/{number:int}/record.json", pages.cited_file, "GET"),
         ("/releases/{name}/price", pages.price, "POST"),
         ("/releases/{name}/confirm", pages.confirm, "POST"),
         ("/jobs", pages.jobs, "GET"),
@@ -254,7 +257,34 @@ class Pages:
             made = await run_in_threadpool(work)
         else:
             made = await self._site.turns.take(caller.person, ANSWERS, work)
-        return self.page("ask.html", caller, name=name, given=given, kinds=KINDS, families=FAMILIES, **made)
+        cite = "" if asked is None else urlencode(asked.to_json())
+        return self.page("ask.html", caller, name=name, given=given, kinds=KINDS, families=FAMILIES, cite=cite, **made)
+
+    async def cited(self, request: Request) -> Response:
+        caller, record = await self._answer_record(request)
+        file = f"{request.url.path}/record.json?{request.url.query}"
+        return self.page("cited.html", caller, record=record, asked=Asked(**record["asked"]), file=file)
+
+    async def cited_file(self, request: Request) -> Response:
+        return JSONResponse((await self._answer_record(request))[1])
+
+    async def _answer_record(self, request: Request) -> tuple[Caller, dict[str, Any]]:
+        """The record of a free answer from a version that may be seen, also from one that is not the newest."""
+        caller = await required(self._site, request)
+        name, number = request.path_params["name"], request.path_params["number"]
+        asked, catalogue = _asked(dict(request.query_params)), self._site.catalogue
+        known = {one.number: one for one in await run_in_threadpool(catalogue.versions, name)}
+        if number not in known:
+            raise InputError("there is no such version.")
+        version = known[number]
+
+        def work() -> dict[str, Any]:
+            found = catalogue.answer(version, asked)
+            return answer_record(asked, found, catalogue.release(version), name=name, number=number)
+
+        if catalogue.kept(version, asked):
+            return caller, await run_in_threadpool(work)
+        return caller, await self._site.turns.take(caller.person, ANSWERS, work)
 
     # The data, for a price.
 
@@ -393,7 +423,8 @@ def _told(file: str) -> str:
 
 def _asked(form: dict[str, str]) -> Asked:
     claim = {key: _number(form[key], "both numbers of a claim must be numbers") for key in CLAIM if key in form}
-    return Asked.from_json({**{key: form.get(key, "").strip() for key in FIELDS}, **claim})
+    level = {"level": _number(form["level"], "the level must be a number")} if form.get("level") else {}
+    return Asked.from_json({**{key: form.get(key, "").strip() for key in FIELDS}, **claim, **level})
 
 
 def _width(form: dict[str, str], asked: Asked) -> float:
