@@ -99,6 +99,8 @@ def write_private(target: Path, text: str) -> None:
         descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(scratch, target)
     finally:
         scratch.unlink(missing_ok=True)  # it is there only if something failed

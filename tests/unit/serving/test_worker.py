@@ -171,6 +171,21 @@ def test_two_workers_of_one_data_set_are_refused(served):
         pass
 
 
+def test_a_worker_that_died_while_it_made_its_key_starts_again(served, monkeypatch):
+    """The key that chooses rows of units appears whole or not at all, and stays the same."""
+    worker = served.worker()
+
+    def dies(*_: object) -> None:
+        raise Killed
+
+    with worker.alone():
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr("os.fsync", dies)
+            worker._data_key()
+        first = worker._data_key()
+        assert served.worker()._data_key() == first
+
+
 def test_bad_data_are_said_when_a_worker_starts_and_nothing_is_charged(served):
     (served.folder / "people.parquet").write_bytes(b"not a table")
     with pytest.raises(InputError):

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from understudy.core.counts import Source
+from understudy.core.folders import write_private
 from understudy.core.mechanism import Stream
 from understudy.engines.opening import open_source
 from understudy.errors import BudgetError, InputError, UnavailableError
@@ -202,10 +203,8 @@ class Worker:
     def _data_key(self) -> DataKey:
         """The key that chooses which rows of a unit are kept: for this worker alone, made once."""
         place = self._folder / KEY
-        with contextlib.suppress(FileExistsError):
-            made = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with os.fdopen(made, "w", encoding="ascii") as file:
-                file.write(DataKey.fresh().to_text())
+        if not place.exists():  # nobody else makes it: the worker is alone with its folder
+            write_private(place, DataKey.fresh().to_text())
         return DataKey.from_text(place.read_text(encoding="ascii"))
 
     def _beat(self, now: float) -> None:
