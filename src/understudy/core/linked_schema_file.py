@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from understudy.core import schema_file
+from understudy.core import schema_file, schema_lines
 from understudy.core.household_roles import ROLES, HouseholdDerived, Roles
 from understudy.core.linked_schema import COMPOSITION, SIZE, LinkedSchema
 from understudy.core.linked_survey import linked_survey_lines, refuse_listed, weights_by_table
@@ -305,10 +305,10 @@ def write_linked_schema(schema: LinkedSchema) -> str:
     >>> parse_any_schema(write_linked_schema(schema)).fingerprint == schema.fingerprint
     True
     """
-    text = schema_file.toml_value
+    text = schema_lines.toml_value
     lines = [f"version = {schema_file.VERSION}"]
     if schema.members.file is not None:
-        lines += schema_file.file_lines(schema.members.file)
+        lines += schema_lines.file_lines(schema.members.file)
     lines += ["", "[[table]]", f"name = {text(schema.household_table)}", f"id = {text(schema.household_id)}"]
     lines += ["", "[[table]]", f"name = {text(schema.member_table)}", f"parent = {text(schema.household_table)}"]
     lines += [f"id = {text(schema.member_id)}"] if schema.member_id else []
@@ -318,13 +318,13 @@ def write_linked_schema(schema: LinkedSchema) -> str:
         lines += ["", "[roles]", *_role_lines(schema.roles)]
     for name, one in ((schema.household_table, schema.households), (schema.member_table, schema.members)):
         for attribute in (one_of for one_of in one.attributes if one_of.name not in one.weights):
-            lines += ["", "[[attribute]]", f"table = {text(name)}", *schema_file.attribute_lines(attribute)]
+            lines += ["", "[[attribute]]", f"table = {text(name)}", *schema_lines.attribute_lines(attribute)]
     for rule in (*schema.households.impossible, *schema.members.impossible):
-        lines += ["", "[[impossible]]", *schema_file.condition_lines(rule)]
+        lines += ["", "[[impossible]]", *schema_lines.condition_lines(rule)]
     for rule in schema.across:
-        lines += ["", "[[impossible]]", *schema_file.condition_lines(rule)]
+        lines += ["", "[[impossible]]", *schema_lines.condition_lines(rule)]
     for one_rule in schema.members.rules:
-        lines += ["", "[[rule]]", *schema_file.rule_lines(one_rule)]
+        lines += ["", "[[rule]]", *schema_lines.rule_lines(one_rule)]
     for pair in schema.orders:
         dotted = [name.replace("_", ".", 1) for name in pair]
         lines += ["", "[[rule]]", f"order = {text(dotted)}"]
@@ -334,14 +334,14 @@ def write_linked_schema(schema: LinkedSchema) -> str:
         lines += [f"{key} = {text(getattr(derived, key))}" for key in fields if getattr(derived, key)]
         lines += [f"edges = {text(list(derived.edges))}"] if derived.edges else []
     for name, one in ((schema.household_table, schema.households), (schema.member_table, schema.members)):
-        lines += linked_survey_lines(name, one, text, schema_file.toml_key)
+        lines += linked_survey_lines(name, one, text, schema_lines.toml_key)
     if schema.members.ignore:
         lines += ["", "[[ignore]]", f"columns = {text(list(schema.members.ignore))}"]
     return "\n".join(lines) + "\n"
 
 
 def _role_lines(roles: Roles) -> list[str]:
-    text = schema_file.toml_value
+    text = schema_lines.toml_value
     lines = []
     for key in ROLE_KEYS:
         value = getattr(roles, key)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from understudy.core.schema_file import toml_value
+from understudy.core.schema_lines import toml_value
 from understudy.engines.reading.draft import draft_schema, write_draft
 from understudy.engines.reading.guessed_format import guess_encoding
 from understudy.engines.systems.local.inputs import csv_paths, open_reader

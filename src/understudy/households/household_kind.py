@@ -40,7 +40,7 @@ from understudy.households.shared.family_method import (
 from understudy.households.source import HouseholdSource, open_households
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.journal import Journal
-from understudy.privacy.gate.linked_gate import LinkedGate, LinkedSource
+from understudy.privacy.gate.linked_gate import LinkedGate, LinkedSource, is_linked
 from understudy.privacy.promise.definition import NonPrivate, Unit, require_sane_for
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.plan import Plan
@@ -94,7 +94,7 @@ class Households:
         return isinstance(value, LinkedSchema)
 
     def is_source(self, value: object) -> bool:
-        return isinstance(value, HouseholdSource | LinkedSource)
+        return isinstance(value, HouseholdSource) or is_linked(value)
 
     def is_release(self, value: object) -> bool:
         return isinstance(value, HouseholdRelease)

@@ -53,6 +53,7 @@ from understudy.inference.joined_tables import (
 from understudy.inference.judge import MOST_ROOM, Judged, spread_of_records
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID, worst
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
+from understudy.inference.noisy_scores import noise_inside
 from understudy.inference.sampling_design import design_factor, sampling_error
 from understudy.inference.validity import Validity, unproved, validity_of
 from understudy.inference.weighting import (
@@ -63,7 +64,6 @@ from understudy.inference.weighting import (
     by_public_totals,
     chosen_weights,
     goes_with_weights,
-    noise_inside,
     of_population,
     remarks,
 )

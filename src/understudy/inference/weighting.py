@@ -11,21 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
 from understudy.core.arrays import Floats, Integers
 from understudy.core.bins import Bins, bins_of
-from understudy.core.measurement import CLASSES
 from understudy.core.questions import NUMBERS, OF_COUNTS, Atom
-from understudy.core.schema import Attribute, Schema, level_text
+from understudy.core.schema import Schema, level_text
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.estimands import FIRST, Estimand, Evaluate, Part, functional, repeated
 from understudy.inference.evidence import public_records
 from understudy.inference.inside_cells import STRONGEST, Grid, Inside, inside_cells, roughness, trend_of
 from understudy.inference.noise_aware import estimated_records, noisy_table
-from understudy.models.found_bins import cell_counts
 from understudy.release.table_release import Release
 
 MOST_MOVED = 0.5  # standard errors by which the trend inside bins may change a quantity that is called valid
@@ -33,8 +30,6 @@ GOES_WITH = (
     "the answer goes strongly with the weight: what is assumed about weights inside their bins changes it by more than "
     "half a standard error"
 )
-AGAIN = 8  # draws of the noise of fine counts
-LEAST_VARIANCE = 1e-6
 LEAST_SHARE = 0.1  # of an equal share of the rows: an empty bin has no slope of its own
 LEAST_NUMBER = 1e-9  # of people in a row that has none: a score of 0 would divide by 0
 LEAST_SCORE = 0.25  # of the mean weight of a bin: the correction for trends inside bins makes no score smaller
@@ -476,51 +471,6 @@ def _together(release: Release, number: str, column: str) -> Floats:
     found = found if margin[0] == number else found.T
     kept = found[: bins[0], : bins[1]]
     return kept if kept.sum() > 0 else np.ones(bins)
-
-
-def noise_inside(estimand: Estimand, release: Release, shares: Floats) -> Floats:
-    """The standard error that the noise of counts on fine grids gives a quantity, by drawing that noise again.
-
-    The generator is seeded: the same release and question give the same interval, and nothing here is confidential.
-    """
-    weighting = estimand.weighting
-    if weighting is None or weighting.again is None:
-        return np.zeros(len(estimand.names))
-    declared = release.schema.declared
-    looks = [
-        (declared[name], _fine_looks(release, name)) if name else None for name in (weighting.number, weighting.column)
-    ]
-    values = []
-    with np.errstate(all="ignore"):
-        for place in range(AGAIN):
-            counted = (_counted_again(*one, 2 * place + k) if one else None for k, one in enumerate(looks))
-            members = weighting.again(*counted)
-            values.append(replace(estimand, members=members).evaluate(shares[None, :])[0])
-    found = np.std(values, axis=0, ddof=1)
-    return np.where(np.isfinite(found), found, 0.0)
-
-
-def _fine_looks(release: Release, name: str) -> tuple[tuple[bytes, float], ...]:
-    """The noisy counts on the grid of an attribute, level by level, with their variances; none if edges are public."""
-    if not release.schema[name].found:
-        return ()
-    looks = (one for one in release.finding if one.margin == (name,) and one.cells == CLASSES)
-    return tuple(
-        (one.values.astype(np.int64).tobytes(), max(float(one.mechanism.variance), LEAST_VARIANCE)) for one in looks
-    )
-
-
-@lru_cache(maxsize=32)  # several questions are about the same number and the same weight
-def _counted_again(attribute: Attribute, looks: tuple[tuple[bytes, float], ...], seed: int) -> Floats | None:
-    """The counts of the cells of a grid, with noise of the same variance added once more."""
-    if not looks:
-        return None
-    rng = np.random.default_rng([seed, len(looks)])
-    noisy = []
-    for values, variance in looks:
-        counts = np.frombuffer(values, np.int64)
-        noisy.append(counts + np.rint(rng.normal(0, np.sqrt(variance), len(counts))).astype(np.int64))
-    return cell_counts(attribute, noisy, [variance for _, variance in looks])
 
 
 def goes_with_weights(estimand: Estimand, shares: Floats) -> tuple[Floats, Floats, Floats]:

@@ -13,8 +13,9 @@ from understudy.core.bins import bins_of
 from understudy.core.questions import parse_question
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
 from understudy.inference.estimands import make_estimand
-from understudy.inference.weighting import noise_inside, weighting_of
+from understudy.inference.noisy_scores import noise_inside
 from understudy.inference.weighting import weighted as population_of
+from understudy.inference.weighting import weighting_of
 from understudy.privacy.randomness.streams import SeededStream
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")

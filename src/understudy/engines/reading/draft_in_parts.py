@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from understudy.core.schema import Schema
-from understudy.core.schema_file import parse_schema, toml_value
+from understudy.core.schema_file import parse_schema
+from understudy.core.schema_lines import toml_value
 from understudy.errors import InputError, SchemaError
 
 MARK = "draft = true\n"

@@ -7,7 +7,7 @@ counted in, and how many of its rows a unit can move (``linked_sensitivity``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard
 
 from understudy.core.arrays import Progress
 from understudy.core.counts import Counts, Source
@@ -22,7 +22,6 @@ from understudy.privacy.promise.plan import Plan
 from understudy.privacy.promise.sensitivity import linked_sensitivity
 
 
-@runtime_checkable
 class LinkedSource(Source, Protocol):
     """Households, one row for each, and their members."""
 
@@ -34,6 +33,11 @@ class LinkedSource(Source, Protocol):
     def pairs(self) -> Source:
         """Pairs of members who are alike, each member in at most one of them."""
         ...
+
+
+def is_linked(source: object) -> TypeGuard[LinkedSource]:
+    """Whether it is a source of linked tables. Told by its class: asking the object would already open it."""
+    return all(hasattr(type(source), name) for name in ("members", "pairs"))
 
 
 class LinkedGate(Gate):
@@ -84,7 +88,7 @@ class LinkedGate(Gate):
         found = {one.margin: one for one in super()._scan(of_homes)}
         if of_members or of_pairs:
             source = self._open_source()
-            if not isinstance(source, LinkedSource):
+            if not is_linked(source):
                 raise InternalError("members are counted in a source of linked tables.")
             found |= {one.margin: one for one in source.members.count(of_members)} if of_members else {}
             found |= {one.margin: one for one in source.pairs().count(of_pairs)} if of_pairs else {}
