@@ -153,8 +153,11 @@ class Tables:
         _require_unit(domain, request.unit)
         synthesizer = configure(method or DEFAULT_METHOD, options)
 
+        counts_first = self.plans_by_records(method, request.unit)
+
         def planner(schema: Schema, asked_of_it: Request) -> Plan:
-            return with_forecast(with_answers(make_plan(synthesizer, schema, asked_of_it), schema), schema)
+            plan = with_answers(make_plan(synthesizer, schema, asked_of_it), schema)
+            return with_forecast(plan, schema, counts_first=counts_first)
 
         return plan_finding(planner, domain, request)
 

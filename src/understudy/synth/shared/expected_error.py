@@ -380,8 +380,11 @@ def three_way_noise(plan: Plan, schema: Schema) -> float | None:
     return fmean(found) if found else None
 
 
-def with_forecast(plan: Plan, schema: Schema) -> Plan:
-    """The plan with a sentence about its expected error, and what that assumes."""
+def with_forecast(plan: Plan, schema: Schema, *, counts_first: bool = False) -> Plan:
+    """The plan with a sentence about its expected error, and what that assumes.
+
+    ``counts_first``: whether a run without a stated number of records counts them before it plans.
+    """
     error = forecast(plan, schema)
     if error is None:
         return plan
@@ -396,7 +399,7 @@ def with_forecast(plan: Plan, schema: Schema) -> Plan:
         f"10 is good, below 30 usable). This assumes {people}, and dependences as in usual surveys; "
         f"{weak + rows:.2g} where they are weak, {strong + rows:.2g} where they are strong. Data may lie outside."
     )
-    if not records and plan.unit.public_total:
+    if not records and counts_first:
         said += (
             " A run counts the records first, as their number is public, and `auto` may then take another method: say "
             "records in the plan to see what will run."

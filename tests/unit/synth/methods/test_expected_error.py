@@ -139,6 +139,8 @@ def test_a_plan_without_records_says_that_a_run_may_choose_otherwise():
     plans = [us.plan(SCHEMA, budget=us.PureDP(epsilon=1), unit=unit) for unit in ("replace", "add_remove")]
     said = ["may then take another method" in " ".join(plan.notes) for plan in plans]
     assert said == [True, False]  # under add_remove no run ever knows the number
+    named = us.plan(SCHEMA, method="mst", budget=us.PureDP(epsilon=1), unit="replace")
+    assert "may then take another method" not in " ".join(named.notes)  # a method that was named stays
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "alone"), [("0.1", "1e-9", True), ("3", "1e-9", False)])
