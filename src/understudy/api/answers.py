@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from understudy.core.schema import Level
-from understudy.errors import InputError
+from understudy.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
     from understudy.inference.answer import Answer, Generator
@@ -54,6 +54,7 @@ def infer(
     rng: Generator | None = None,
     weighted: bool | str | None = None,
     before: AnyRelease | None = None,
+    refused: dict[str, str] | None = None,
 ) -> tuple[Answer, ...]: ...
 def infer(
     release: AnyRelease,
@@ -72,6 +73,7 @@ def infer(
     rng: Generator | None = None,
     weighted: bool | str | None = None,
     before: AnyRelease | None = None,
+    refused: dict[str, str] | None = None,
 ) -> Answer | tuple[Answer, ...]:
     """Say what may be concluded from a release alone: an estimate with an interval that covers, or a refusal that says
     why.
@@ -118,6 +120,9 @@ def infer(
     before
         For commutes: an earlier release of the same places, such as that of another year. The answer is then the change
         since, with its interval.
+    refused
+        For a list of questions: a dictionary that takes those which the release does not answer, each with the reason,
+        while the others are answered. Without it the first of them ends the call.
 
     Returns
     -------
@@ -146,54 +151,51 @@ def infer(
     from understudy.release.kind import kind_of_release
 
     kind = kind_of_release(release)
-    several = question if isinstance(question, list | tuple) else (question,)
-    own = [] if kind is None else [kind.ask(release, one, level=level, before=before) for one in several]
-    if own and own[0] is not None:
-        idle = {"family": family, "event": event, "where": where, "by": by, "draws": draws, "prior": prior,
-                "synthesis": synthesis, "records": records, "rule": rule, "weighted": weighted}  # fmt: skip
-        if given := [name for name, value in idle.items() if value is not None]:
-            raise InputError(f"{', '.join(given)}: for releases of tables; leave out for a release of commutes.")
-        return tuple(own) if isinstance(question, list | tuple) else own[0]
-    if isinstance(question, list | tuple):
-        if (family is not None or event is not None) and not any("~" in str(one) for one in question):
+    in_list = isinstance(question, list | tuple)
+    if refused is not None and not in_list:
+        raise InputError("refused takes what a list of questions leaves over; this is one question.")
+    shared: dict[object, object] = {}
+
+    def answered(one: str) -> Answer:
+        own: Answer | None = None if kind is None else kind.ask(release, one, level=level, before=before)
+        if own is not None:
+            idle = {"family": family, "event": event, "where": where, "by": by, "draws": draws, "prior": prior,
+                    "synthesis": synthesis, "records": records, "rule": rule, "weighted": weighted}  # fmt: skip
+            if given := [name for name, value in idle.items() if value is not None]:
+                raise InputError(f"{', '.join(given)}: for releases of tables; leave out for a release of commutes.")
+            return own
+        is_model = not in_list or "~" in str(one)  # in a list, family and event are for its formulas
+        if (family is not None or event is not None) and in_list and not any("~" in str(other) for other in question):
             raise InputError("family and event go with a formula such as 'smokes ~ age + sex'.")
-        shared: dict[object, object] = {}
-        return tuple(
-            ask(
-                release,
-                one,
-                family=family if "~" in str(one) else None,
-                event=event if "~" in str(one) else None,
-                where=where,
-                by=by,
-                level=level,
-                draws=draws,
-                prior=prior,
-                synthesis=synthesis,
-                records=records,
-                rule=rule,
-                rng=rng,
-                shared=shared,
-                weighted=weighted,
-            )
-            for one in question
+        return ask(
+            release,
+            one,
+            family=family if is_model else None,
+            event=event if is_model else None,
+            where=where,
+            by=by,
+            level=level,
+            draws=draws,
+            prior=prior,
+            synthesis=synthesis,
+            records=records,
+            rule=rule,
+            rng=rng,
+            shared=shared if in_list else None,
+            weighted=weighted,
         )
-    return ask(
-        release,
-        question,
-        family=family,
-        event=event,
-        where=where,
-        by=by,
-        level=level,
-        draws=draws,
-        prior=prior,
-        synthesis=synthesis,
-        records=records,
-        rule=rule,
-        rng=rng,
-        weighted=weighted,
-    )
+
+    if not isinstance(question, list | tuple):
+        return answered(question)
+    answers = []
+    for one in question:
+        try:
+            answers.append(answered(one))
+        except UnsupportedError as reason:
+            if refused is None:
+                raise
+            refused[str(one)] = str(reason)
+    return tuple(answers)
 
 
 def questions(release: AnyRelease, *names: str) -> Askables:

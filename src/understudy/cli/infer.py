@@ -12,7 +12,7 @@ import understudy as us
 from understudy.cli.audit import PlotFile
 from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say, show_facts, show_table, working
-from understudy.errors import InputError
+from understudy.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
     from understudy.inference.answer import Answer
@@ -122,12 +122,16 @@ def infer(
         else:
             _check(release, asked[0], family=family, event=event, where=where, as_json=as_json)
         return
+    if plot is not None and len(asked) != 1:
+        raise InputError("--plot draws the estimates of one question.")
     if by_weight is not None and weighted is False:
         raise InputError("--weight names a weight, and --unweighted says to use none; leave one of them out.")
+    refused: dict[str, str] = {}
     with working("computing"):
         answers = us.infer(
             release,
             asked,
+            refused=refused if len(asked) > 1 else None,
             where=where,
             by=by,
             level=level,
@@ -141,11 +145,11 @@ def infer(
             weighted=weighted if by_weight is None else by_weight,
             before=None if before is None else us.read_release(before),
         )
-    if plot is not None and len(answers) != 1:
-        raise InputError("--plot draws the estimates of one question.")
     if as_json:
-        print_json(answers[0].to_json() if len(answers) == 1 else [answer.to_json() for answer in answers])
-    elif form is not None:
+        left_over = [{"question": one, "refused": reason} for one, reason in refused.items()]
+        found = [*(answer.to_json() for answer in answers), *left_over]
+        print_json(found[0] if len(asked) == 1 else found)
+    elif form is not None and answers:
         typer.echo(us.print_answers(answers, form))
     else:
         for answer in answers:
@@ -153,6 +157,9 @@ def infer(
     if plot is not None:
         answers[0].plot().save(plot)
         say(f"Figure written to {plot}")
+    if refused:  # the others have their answers
+        reasons = "".join(f"\n{one}: {reason}" for one, reason in refused.items())
+        raise UnsupportedError(f"{len(refused)} of {len(asked)} questions could not be answered.{reasons}")
 
 
 def _list(release: AnyRelease, names: tuple[str, ...], *, as_json: bool) -> None:
