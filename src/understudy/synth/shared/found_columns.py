@@ -164,20 +164,33 @@ def _without_delta(schema: Schema, budget: Definition) -> PureDP | None:
 
 
 def _less_error(pure: Plan, plan: Plan, schema: Schema, request: Request) -> bool:
-    """Whether the pure plan has clearly less expected error in two-way tables, and no table that both fix has more.
+    """Whether the pure plan has clearly less expected error in two-way tables, and every table that the other fixes
+    with no more noise, by itself or within a larger one.
 
     Both plans are made from public facts. Answers rest on the tables that are fixed, rows on all.
     """
     likely = _likely(schema, request, plan.steps[: plan.finding])
     without, by_delta = (after_finding(one, likely) for one in (pure, plan))
-    noise = {step.label: step.standard_deviation or 0.0 for step in by_delta.steps if step.margin}
-    if any((step.standard_deviation or 0.0) > noise.get(step.label, 0.0) for step in without.steps if step.margin):
+    noise = {step.margin: step.standard_deviation or 0.0 for step in by_delta.steps if step.margin}
+    if any(_noise_within(without, margin, likely) > noise[margin] for margin in noise):
         return False
     least, most = forecast(without, likely), forecast(by_delta, likely)
     if least is None or most is None:  # one attribute has no two-way tables; then its own noise counts
         own = [step.standard_deviation or 0.0 for step in without.steps if step.margin]
         return len(likely.names) == 1 and sum(own) < CLEARLY_LESS * sum(noise.values())
     return least < CLEARLY_LESS * most
+
+
+def _noise_within(plan: Plan, margin: tuple[str, ...], schema: Schema) -> float:
+    """The least standard deviation of noise that a plan's tables give the cells of a margin, summed where needed."""
+    tables = [step for step in plan.steps if step.margin and set(margin) <= set(step.margin)]
+    return min(
+        (
+            (step.standard_deviation or 0.0) * float(np.sqrt(schema.cells(step.margin) / schema.cells(margin)))
+            for step in tables
+        ),
+        default=float("inf"),
+    )
 
 
 def _divided(
