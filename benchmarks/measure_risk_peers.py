@@ -65,7 +65,7 @@ def make(folder: Path) -> None:
     estimates = [residual(Tally(successes=a, guesses=n), Tally(successes=c, guesses=m)) for a, n, c, m in COUNTS]
     ours = {
         "residual": [[one.value, one.low, one.high] for one in estimates],
-        "linked": int(joined(both, both.people, both.tables[0], one, other).sum()),
+        "linked": int(joined(both, both.people, both.tables[0], one, other)[0].sum()),
         "dcap": told.frames["attribution"].to_pylist()[0]["DCAP"] / 100,
     }
     folder.mkdir(parents=True, exist_ok=True)

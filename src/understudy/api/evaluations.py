@@ -165,7 +165,7 @@ def attack(
     UnknownNameError
         If a name of ``only`` or ``beside`` is unknown.
     UnsupportedError
-        If ``ipf`` cannot be run on a table of this size.
+        If ``ipf`` cannot be put beside this release.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def attack(
     """
     from understudy.evaluation.inputs.comparison import compare
     from understudy.evaluation.inputs.records import with_nulls
-    from understudy.evaluation.other_protections import IPF, chosen_protections, compare_beside
+    from understudy.evaluation.other_protections import IPF, chosen_protections, compare_beside, margins_of_ipf
     from understudy.evaluation.risk import chosen_attacks, evaluate_risk
     from understudy.evaluation.shared.results import part_of
     from understudy.kinds.tables import opened
@@ -200,8 +200,10 @@ def attack(
         finished=finished,
         **refitting(made),
     )
-    rows = with_nulls(comparison.original, comparison.original_rows) if IPF in others else None
-    synthesize = None if rows is None else synthesizing(rows, made.schema, IPF)  # or a refusal, before the work
+    synthesize = None
+    if IPF in others:  # or a refusal, before the work
+        rows = with_nulls(comparison.original, comparison.original_rows)
+        synthesize = synthesizing(rows, made.schema, IPF, {"margins": margins_of_ipf(comparison)[0]})
     if not others:
         return evaluate_risk(comparison, only=only, progress=progress)
     section = evaluate_risk(comparison, only=only, progress=part_of(progress, 0.0, 0.5))

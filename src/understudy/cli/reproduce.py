@@ -76,6 +76,8 @@ def reproduce(
         drawing.save(plot)
         if as_json:
             print_json(drawing.table.to_pylist())
+        else:
+            say(f"Drawn: {plot}")
         return
     with working("computing"):
         outcomes = harness.run(papers or None, quick=not full)

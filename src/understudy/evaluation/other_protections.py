@@ -36,6 +36,8 @@ from understudy.evaluation.shared.rank_linking import link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, order_ranks, same_size
 from understudy.evaluation.shared.results import Collected, frame
 from understudy.evaluation.shared.table_measures import s_pmse
+from understudy.models.fit import MAX_CELLS, structural_groups
+from understudy.models.junction_tree import tree_cells
 from understudy.release import Release
 
 BESIDE = "beside"
@@ -57,6 +59,7 @@ MOST_TARGETS = 3  # attributes guessed: those that the release tells best
 WEAKEST = 1e-4
 FURTHER = 4.0  # how much stronger or weaker is tried next, until two strengths enclose the wanted utility
 EPSILONS = (1e-3, 1e3)
+IPF_CELLS = 200_000  # of the model of ``ipf`` where not all pairs fit: many such models are fitted
 
 Synthesize = Callable[[str, float], Release]  # a release by a method's name at an epsilon, charged to nobody
 
@@ -96,6 +99,7 @@ def compare_beside(
         raise InputError("'ipf' needs a way to synthesize tables; leave it out.")
     wanted = mean_s_pmse(comparison, comparison.copies)
     attack = _Attack.on(comparison)
+    told = {IPF: margins_of_ipf(comparison)[1]} if IPF in chosen else {}
     rows = [attack.row(comparison.tables[:1], method="the release, one copy", mean_s_pmse=wanted, like=True)]
     if len(comparison.tables) > 1:
         several = f"the release, {len(comparison.tables)} copies"
@@ -110,7 +114,8 @@ def compare_beside(
             like = abs(found / wanted - 1) <= LIKE if wanted else found == 0
             near = abs(found / (multiple * wanted) - 1) <= ON_A_CURVE if wanted else like
             if like or near or multiple == 1:  # a curve ends where the protection cannot be as useful, or as useless
-                note = "" if like or multiple != 1 else "no strength makes it as useful as the release; the nearest one"
+                notes = ["" if like else "no strength makes it as useful as the release; the nearest one"]
+                note = "; ".join(filter(None, [told.get(name, ""), *notes])) if multiple == 1 else ""
                 made = make(strength)
                 rows.append(
                     attack.row(
@@ -122,6 +127,35 @@ def compare_beside(
     found_all = Collected(frames={BESIDE: frame(_distinct(rows))})
     found_all.findings.append(_finding(rows, wanted, attack.targets))
     return found_all.section()
+
+
+def margins_of_ipf(comparison: Comparison) -> tuple[str, str]:
+    """The tables that ``ipf`` measures, as its option says them, and a note: all pairs, or as many as a model holds.
+
+    Where not all fit, those come first whose answers depend on each other most in the release, which is public.
+    """
+    schema, pairs = comparison.schema, list(combinations(comparison.names, 2))
+    sizes = dict(zip(schema.names, schema.shape(), strict=True))
+    zeros = structural_groups(schema)
+    if tree_cells(sizes, [*pairs, *zeros]) <= MAX_CELLS:
+        return "2", ""
+    kept: list[tuple[str, ...]] = []
+    small = [pair for pair in pairs if schema.cells(pair) <= IPF_CELLS]
+    for pair in sorted(small, key=_dependence(comparison.copies[0], small).__getitem__, reverse=True):
+        if tree_cells(sizes, [*kept, pair, *zeros]) <= IPF_CELLS:
+            kept.append(pair)
+    alone = set(schema.names).difference(*kept)
+    note = f"{len(kept)} of {len(pairs)} two-way tables are measured, as a model of all is too large"
+    return ", ".join("+".join(margin) for margin in [*kept, *((name,) for name in schema.names if name in alone)]), note
+
+
+def _dependence(table: CodedTable, pairs: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], float]:
+    """For each pair: how far its table is from that of independent answers, as a share of the rows."""
+    apart = {}
+    for pair, flat, _ in count_together(table, (), pairs):
+        shares = flat.reshape([table.schema[name].size for name in pair]) / table.rows
+        apart[pair] = float(np.abs(shares - np.outer(shares.sum(axis=1), shares.sum(axis=0))).sum() / 2)
+    return apart
 
 
 def protect(records: Records, protection: str, strength: float, seed: int, nominal: Flags | None = None) -> Records:

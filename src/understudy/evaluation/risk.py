@@ -215,8 +215,9 @@ def _without_order(comparison: Comparison) -> list[Finding]:
         Finding(
             code="risk.rank_order",
             title=(
-                f"attacks by ranks use the levels of {', '.join(names)} in the order of the schema, which may have no "
-                "meaning: write ordered = true, or a tree or distances of the levels, into the schema"
+                f"two attacks compare people by the order of their answers, and take those to {', '.join(names)} as "
+                "the schema lists them, which may mean nothing: write ordered = true, or a tree or distances of the "
+                "answers, into the schema"
             ),
             value=len(names),
             severity="warning",  # about the attack, which may miss something; not about people
@@ -255,6 +256,7 @@ FALSE_DISCLOSURES = "false_disclosures"
 LITERATURE = "names_in_the_literature"
 GROUPS = ("first", "second", "third")
 NOT_MEASURED = "not measured"
+LIKENESS = ("attribute_inference", "rank_attribution")  # attacks that read an answer off the most similar rows
 NO_LIMIT = "This release has no guarantee, so nothing limits the difference."
 WHO = {
     RAREST: "Say of one of the most unusual people that they were in the data",
@@ -273,7 +275,7 @@ def board_frames(section: Section) -> dict[str, pa.Table]:
     return {
         FIRST_SCREEN: frame([_took_part(part, reason), _people_like_them(attacked, part), _told_false(attacked)]),
         IN_WORDS: frame(_lines(attacked, part)),
-        FALSE_DISCLOSURES: frame(_false(attacked)),
+        FALSE_DISCLOSURES: frame(_false(attacked, part)),
         LITERATURE: frame(_names()),
     }
 
@@ -329,9 +331,9 @@ def _took_part(part: Rows, reason: str) -> dict[str, Any]:
     limit = (
         NO_LIMIT
         if worst["most_allowed"] is None
-        else f"The guarantee allows at most {_thousand(worst['most_allowed'])} more."
+        else f"The guarantee allows at most {_thousand(worst['most_allowed'])} more: that is what the release promises."
     )
-    who = "people like them who are not" if worst["by"] == "holdout" else "people like them who were left out"
+    who = "people like them who are not" if worst["by"] == "holdout" else "people like them who were left out of it"
     if worst["attack"] == MEMBERSHIP:  # what it says of people left out is wrong, however often it says it
         says = (
             f"An intruder says of {inside:,} of 1,000 people in the data that they were in the data, and also of "
@@ -360,6 +362,8 @@ def _how(worst: Mapping[str, Any]) -> str:
     else:
         about = f" (here {subject})" if subject in (RAREST, OUTLIERS) else ""
     tried = f"{worst['people']:,} {'person' if worst['people'] == 1 else 'people'}"
+    if worst["by"] == "refits":
+        tried += f" at a time, by making the release {worst['times']} times again from half of the data"
     return f"Of all attacks this one gains most: {words[:1].lower()}{words[1:]}{about}; it was tried on {tried}."
 
 
@@ -393,16 +397,23 @@ def _people_like_them(attacked: Rows, part: Rows) -> dict[str, Any]:
 def _told_false(attacked: Rows) -> dict[str, Any]:
     """How many would be told something false by an intruder who believes rows that agree."""
     title = "Told something false"
-    claims = [row for row in attacked if row["attack"] == "attribution" and row["asked"]]
+    claims = [row for row in attacked if row["attack"] == "attribution" and row["claims_of"]]
     if not claims:
         return _sentence(title, "No attack makes claims about single people.", None)
-    worst = max(claims, key=lambda row: row["wrong"] / row["asked"])
-    wrong, right = (_thousand(worst[what] / worst["asked"]) for what in ("wrong", "successes"))
+    worst = max(claims, key=_share_wrong)
+    wrong, right = _thousand(_share_wrong(worst)), _thousand(worst["claims_right"] / worst["claims_of"])
     sentence = (
         "Somebody who knows other answers of a person, and believes the release where all synthetic rows with these "
         f"answers say the same, is told something false about \u2018{_short(worst['subject'])}\u2019 for {wrong} of "
         f"1,000 people, and something true for {right}."
     )
+    by_likeness = [row for row in attacked if row["attack"] in LIKENESS and row["claims_of"]]
+    if by_likeness:
+        most = max(by_likeness, key=_share_wrong)
+        sentence += (
+            " Somebody who also believes rows that are only similar, where the most similar ones say the same, is told "
+            f"something false about \u2018{_short(most['subject'])}\u2019 for {_thousand(_share_wrong(most))}."
+        )
     return _sentence(title, sentence, wrong, (wrong, "told something false"), (right, "told something true"))
 
 
@@ -441,7 +452,6 @@ def _lines(attacked: Rows, part: Rows) -> list[dict[str, Any]]:
         about = (gain or best or {"subject": ""})["subject"]
         limit = None if gain is None else gain["most_allowed"]
         inside, outside = (_thousand(gain[side]) if gain else None for side in ("inside", "outside"))
-        claims = getattr(attacks[name], "of_one_person", False) and getattr(attacks[name], "believed_by", "")
         lines.append(
             {
                 "light": NOT_MEASURED if gain is None else gain["light"],
@@ -454,7 +464,7 @@ def _lines(attacked: Rows, part: Rows) -> list[dict[str, Any]]:
                 "more_high": gain and _thousand(gain["gain_high"]),
                 "most_allowed": None if limit is None else _thousand(limit),
                 "told_false": next(
-                    (_thousand(_share(row, "wrong")) for row in rows if claims and row["subject"] == about), None
+                    (_thousand(_share_wrong(row)) for row in rows if row["claims_of"] and about in _subjects(row)), None
                 ),
                 "name": name,
             }
@@ -467,21 +477,25 @@ def _by_light(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(lines, key=lambda line: (order.index(line["light"]), -(line["more"] or 0)))
 
 
-def _false(attacked: Rows) -> list[dict[str, Any]]:
-    """Raab: a disclosure that turns out to be false also harms. Claims of every attack that makes any."""
-    return [
+def _false(attacked: Rows, part: Rows) -> list[dict[str, Any]]:
+    """Raab: a disclosure that turns out to be false also harms. What each attack claims, rightly and wrongly."""
+    rows = [
         {
             "attack": row["attack"],
             "subject": row["subject"],
-            "people": row["asked"],
-            "claims": row["guesses"],
-            "right": row["successes"],
-            "wrong": row["wrong"],
-            "believed_by": getattr(attacks[row["attack"]], "believed_by", ""),
+            "people": row["claims_of"] or None,
+            "claims": row["claims"],
+            "right": row["claims_right"],
+            "wrong": row["claims"] - row["claims_right"],
         }
         for row in attacked
-        if getattr(attacks[row["attack"]], "believed_by", "")
     ]
+    for gain in part:  # without a holdout, who took part is told of the people of refits, as many kept as left out
+        if gain["attack"] == MEMBERSHIP:
+            right, wrong = (round(gain[side] * gain["people"]) for side in ("inside", "outside"))
+            about = {"attack": MEMBERSHIP, "subject": gain["subject"], "people": 2 * gain["people"]}
+            rows.append({**about, "claims": right + wrong, "right": right, "wrong": wrong})
+    return [{**row, "believed_by": getattr(attacks[row["attack"]], "believed_by", "")} for row in rows]
 
 
 def _names() -> list[dict[str, Any]]:
@@ -491,12 +505,22 @@ def _names() -> list[dict[str, Any]]:
     ]
 
 
+def _share_wrong(row: Mapping[str, Any]) -> float:
+    """Of the people about whom an attack could claim something, those of whom it claims something false."""
+    return float(row["claims"] - row["claims_right"]) / float(row["claims_of"])
+
+
 def _share(row: Mapping[str, Any], what: str) -> float:
     return float(row[what]) / float(row["asked"])
 
 
 def _thousand(share: float) -> int:
     return round(1000 * share)
+
+
+def _subjects(row: Mapping[str, Any]) -> tuple[str, str]:
+    """What an attack is about, with and without the number of the copy: refits take all copies together."""
+    return row["subject"], _short(row["subject"])
 
 
 def _short(subject: str) -> str:

@@ -6,7 +6,7 @@ so that it cannot pass for a release even if it were kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -52,7 +52,9 @@ def refitting(release: Release) -> dict[str, Any]:
     return {"refit": refit}
 
 
-def synthesizing(rows: pa.Table, schema: Schema, method: str) -> Callable[[str, float], Release]:
+def synthesizing(
+    rows: pa.Table, schema: Schema, method: str, options: Mapping[str, str]
+) -> Callable[[str, float], Release]:
     """A function that synthesizes rows by a method at some epsilon, for comparison: as many rows, and the unit replace.
 
     It is first checked that the method can do that; if not, nothing is computed.
@@ -61,7 +63,7 @@ def synthesizing(rows: pa.Table, schema: Schema, method: str) -> Callable[[str, 
     def planned(name: str, epsilon: float) -> Any:
         budget = PureDP(epsilon=Fraction(epsilon).limit_denominator(10**6))
         request = Request(budget=budget, unit=Unit(kind="replace"), records=rows.num_rows)
-        return plan_finding(configure(name, {}).plan, schema, request)
+        return plan_finding(configure(name, options).plan, schema, request)
 
     try:
         planned(method, 1.0)

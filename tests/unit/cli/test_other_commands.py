@@ -166,6 +166,7 @@ def test_reproduce_draws_the_figure_of_one_paper_and_refuses_others(run, monkeyp
     monkeypatch.setitem(harness.pictures, "raab", lambda full: replicated_uniques(pa.Table.from_pylist(rows)))
     assert json.loads(run(f"reproduce raab --plot {tmp_path / 'one.svg'} --json").stdout) == rows
     assert (tmp_path / "one.svg").read_text(encoding="utf-8").startswith("<?xml")
+    assert "Drawn:" in run(f"reproduce raab --plot {tmp_path / 'again.svg'}").stdout
     assert "name that paper" in run(f"reproduce --plot {tmp_path / 'two.svg'}", code=2).stderr
     harness.papers["ruiz"]
     monkeypatch.delitem(harness.pictures, "ruiz", raising=False)

@@ -323,8 +323,8 @@ def test_a_release_that_cannot_be_made_again_says_so():
 
 
 def test_the_sentence_about_membership_calls_nobody_right_who_was_left_out():
-    row = {"subject": "everybody", "by": "refits", "people": 300, "inside": 0.48, "outside": 0.46, "gain": 0.02,
-           "gain_low": -0.01, "gain_high": 0.05, "most_allowed": 0.3, "light": "green"}  # fmt: skip
+    row = {"subject": "everybody", "by": "refits", "people": 300, "times": 12, "inside": 0.48, "outside": 0.46,
+           "gain": 0.02, "gain_low": -0.01, "gain_high": 0.05, "most_allowed": 0.3, "light": "green"}  # fmt: skip
     said = risk._took_part([{**row, "attack": "membership"}], "")
     assert "says of 480 of 1,000 people in the data that they were in the data, and also of 460" in said["sentence"]
     assert said["first_means"] == "said anyway"
@@ -369,6 +369,10 @@ def test_refits_of_a_plan_keep_its_bound_and_say_the_same_twice():
     assert {row["by"] for row in rows} == {"refits"}
     assert not any(row["above_bound"] for row in rows)
     assert all(row["most_allowed"] > row["gain"] for row in rows)
+    named = [row for row in first["false_disclosures"].to_pylist() if row["attack"] == "membership"]
+    inside = next(row["inside"] for row in rows if (row["attack"], row["subject"]) == ("membership", "everybody"))
+    assert (named[0]["subject"], named[0]["people"]) == ("everybody", 600)
+    assert named[0]["right"] == round(300 * inside)
     three = first["first_screen"].to_pylist()
     assert [row["title"] for row in three] == [
         "Because somebody took part",

@@ -16,7 +16,7 @@ from understudy.core.arrays import Flags, Integers
 from understudy.core.result import Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
-from understudy.evaluation.shared.attack_success import DECIDED, Tally, independent_guesses, of_a_sample
+from understudy.evaluation.shared.attack_success import DECIDED, Believed, Tally, independent_guesses, of_a_sample
 from understudy.evaluation.shared.neighbours import nearest_without_each
 from understudy.evaluation.shared.results import frame
 
@@ -31,6 +31,7 @@ class AttributeInference:
     summary: ClassVar[str] = "a target guessed from the nearest synthetic records of all copies"
     needs: ClassVar[tuple[str, ...]] = ()
     question: ClassVar[str] = "Guess a missing answer from the most similar synthetic rows"
+    believed_by: ClassVar[str] = "whoever knows the other answers of a person and trusts the most similar rows"
     of_one_person: ClassVar[bool] = True
     guesses_an_answer: ClassVar[bool] = True
 
@@ -53,6 +54,7 @@ class AttributeInference:
                     successes=int(right.sum()),
                     guesses=len(right),
                     independent=told.worth,
+                    believed=Believed(made=int(agreed.sum()), right=int(np.sum(right & agreed)), people=len(right)),
                     note=of_a_sample(len(right), len(scene.people)),
                 )
                 if scene.people is comparison.people and scene.tables is comparison.tables:

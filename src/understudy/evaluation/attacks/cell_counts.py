@@ -19,7 +19,7 @@ from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of, side_of
-from understudy.evaluation.shared.attack_success import Tally
+from understudy.evaluation.shared.attack_success import Believed, Tally
 from understudy.evaluation.shared.results import frame
 
 LARGEST_COUNT = 10  # greater synthetic counts are taken together
@@ -55,8 +55,9 @@ class CellCounts:
                     if real:
                         rows.extend({"ways": ways, "copy": number, **row} for row in real_given_synthetic(d, s))
                     small = np.isin(s, SMALL)
+                    right, cells = int(np.sum(d[small] == s[small])), int(small.sum())
                     tallies[f"{ways}-way cells of 1 or 2, copy {number}"] = Tally(
-                        successes=int(np.sum(d[small] == s[small])), guesses=int(small.sum())
+                        successes=right, guesses=cells, believed=Believed(made=cells, right=right, people=0)
                     )
             return tallies
 

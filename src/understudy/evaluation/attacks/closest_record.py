@@ -18,7 +18,7 @@ from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
-from understudy.evaluation.shared.attack_success import Tally, of_a_sample
+from understudy.evaluation.shared.attack_success import Believed, Tally, of_a_sample
 from understudy.evaluation.shared.neighbours import Neighbours, numbers_of
 from understudy.evaluation.shared.results import frame
 
@@ -36,6 +36,7 @@ class ClosestRecord:
     summary: ClassVar[str] = "distance to the closest synthetic record and its ratio to the next; outliers apart"
     needs: ClassVar[tuple[str, ...]] = ()
     question: ClassVar[str] = "Find a synthetic row that is closer to a person than any other person is"
+    believed_by: ClassVar[str] = "whoever takes the closest synthetic row for a person's own"
 
     def run(self, comparison: Comparison) -> Section:
         columns = list(range(len(comparison.names)))
@@ -61,9 +62,12 @@ class ClosestRecord:
                 copied = _have_copies(scene.people, copy)
                 closer = two[:, 0] < company[who]
                 for label, chosen in (("everybody", np.ones(len(apart), bool)), ("outliers", apart)):
+                    found_out, people = int(closer[chosen].sum()), int(chosen.sum())
+                    same = int(np.sum(closer & chosen & (two[:, 0] == 0)))
                     tallies[f"{label}, copy {number}"] = Tally(
-                        successes=int(closer[chosen].sum()),
-                        guesses=int(chosen.sum()),
+                        successes=found_out,
+                        guesses=people,
+                        believed=Believed(made=found_out, right=same, people=people),
                         note=of_a_sample(len(apart), len(scene.people)),
                     )
                     if scene.tables is comparison.tables:

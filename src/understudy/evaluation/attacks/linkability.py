@@ -17,7 +17,7 @@ from understudy.core.result import Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
-from understudy.evaluation.shared.attack_success import Tally
+from understudy.evaluation.shared.attack_success import Believed, Tally
 from understudy.evaluation.shared.neighbours import Neighbours
 
 PEOPLE = 1000
@@ -41,12 +41,16 @@ class Linkability:
 
         def play(scene: Scene) -> dict[str, Tally]:
             people = scene.people.take(comparison.some_people(len(scene.people), PEOPLE, "linkability"))
-            return {
-                f"copy {number}": Tally(
-                    successes=int(joined(comparison, people, copy, one, other).sum()), guesses=len(people)
+            tallies = {}
+            for number, copy in enumerate(scene.tables, start=1):
+                found, partner = joined(comparison, people, copy, one, other)
+                claims = Believed(
+                    made=int(np.sum(partner >= 0)),
+                    right=int(np.sum(partner == np.arange(len(people)))),
+                    people=len(people),
                 )
-                for number, copy in enumerate(scene.tables, start=1)
-            }
+                tallies[f"copy {number}"] = Tally(successes=int(found.sum()), guesses=len(people), believed=claims)
+            return tallies
 
         return section_of(outcomes=tuple(play_scenes(comparison, self.name, play)))
 
@@ -61,16 +65,28 @@ def halves(comparison: Comparison) -> tuple[list[int], list[int]]:
     return columns[::2], columns[1::2]
 
 
-def joined(comparison: Comparison, people: Records, copy: Records, one: list[int], other: list[int]) -> Flags:
-    """Whether the nearest records of either half have one in common."""
+def joined(
+    comparison: Comparison, people: Records, copy: Records, one: list[int], other: list[int]
+) -> tuple[Flags, Integers]:
+    """Whether the nearest records of either half have one in common; and the person whom an intruder joins to each.
+
+    An intruder joins one half of a person to the other half of whoever shares a nearest record with it, if that is one
+    person only; -1: nobody, or several.
+    """
     groups = [_nearest_points(comparison, people, copy, columns) for columns in (one, other)]
     (tree_one, sets_one), (tree_other, sets_other) = groups
-    found = np.zeros(len(people), bool)
+    first, last = np.full(len(tree_other.records.offsets), len(people)), np.full(len(tree_other.records.offsets), -1)
+    for person, points in enumerate(sets_other):
+        first[points], last[points] = np.minimum(first[points], person), person
+    found, partner = np.zeros(len(people), bool), np.full(len(people), -1)
     for person in range(len(people)):
         where = tree_one.records.offsets
         records = np.concatenate([tree_one.records.records[where[p] : where[p + 1]] for p in sets_one[person]])
-        found[person] = bool(np.isin(tree_other.records.point_of[records], sets_other[person]).any())
-    return found
+        reached = tree_other.records.point_of[records]
+        found[person] = bool(np.isin(reached, sets_other[person]).any())
+        if first[reached].min() == last[reached].max():
+            partner[person] = last[reached].max()
+    return found, partner
 
 
 def _nearest_points(

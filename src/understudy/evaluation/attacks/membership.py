@@ -21,7 +21,7 @@ from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared import roc
 from understudy.evaluation.shared.attack import attacks, section_of
-from understudy.evaluation.shared.attack_success import Outcome, Tally
+from understudy.evaluation.shared.attack_success import Believed, Outcome, Tally
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.results import frame
 from understudy.privacy.exact.epsilon_lower_bounds import one_run_lower_bound
@@ -40,6 +40,7 @@ class Membership:
     summary: ClassVar[str] = "who was in the data, by nearest distance and density ratio"
     needs: ClassVar[tuple[str, ...]] = ("holdout",)
     question: ClassVar[str] = "Say of a person that they were in the data"
+    believed_by: ClassVar[str] = "whoever thinks that a synthetic row nearby shows who took part"
 
     def run(self, comparison: Comparison) -> Section:
         assert comparison.outsiders is not None  # noqa: S101 - needs says so
@@ -121,7 +122,13 @@ def _equal(groups: tuple[Floats, Floats], generator: np.random.Generator) -> tup
 
 
 def _tally(found: roc.Guessing) -> Tally:
-    return Tally(successes=found.right, guesses=found.guesses, note="right guesses, member or not; a coin gets half")
+    named = found.true_positives + found.false_positives
+    return Tally(
+        successes=found.right,
+        guesses=found.guesses,
+        note="right guesses, member or not; a coin gets half",
+        believed=Believed(made=named, right=found.true_positives, people=found.guesses),
+    )
 
 
 def _epsilon(found: roc.Guessing, claimed: tuple[float, float] | None) -> float:

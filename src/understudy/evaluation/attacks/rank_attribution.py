@@ -28,7 +28,7 @@ from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
-from understudy.evaluation.shared.attack_success import DECIDED, Tally, independent_guesses, of_a_sample
+from understudy.evaluation.shared.attack_success import DECIDED, Believed, Tally, independent_guesses, of_a_sample
 from understudy.evaluation.shared.neighbours import nearest_without_each
 from understudy.evaluation.shared.ranks import mid_rank_matrix, ranks_among, same_size
 from understudy.evaluation.shared.results import frame
@@ -74,6 +74,9 @@ class RankAttribution:
                     successes=right,
                     guesses=len(guess.value),
                     independent=guess.independent,
+                    believed=Believed(
+                        made=int(guess.claims.sum()), right=int(guess.right.sum()), people=len(guess.people)
+                    ),
                     note=of_a_sample(len(guess.people), len(scene.people)),
                 )
                 if real:

@@ -15,7 +15,7 @@ from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.result import Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of, side_of
-from understudy.evaluation.shared.attack_success import Outcome, Tally, of_a_sample
+from understudy.evaluation.shared.attack_success import Believed, Outcome, Tally, of_a_sample
 from understudy.evaluation.shared.neighbours import distinct_rows
 from understudy.evaluation.shared.rank_linking import CRITERIA, Links, link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, same_size
@@ -40,6 +40,7 @@ class RankLinkage:
     summary: ClassVar[str] = "synthetic clones of people, by ranks over all attributes"
     needs: ClassVar[tuple[str, ...]] = ()
     question: ClassVar[str] = "Find a person's double among the synthetic rows"
+    believed_by: ClassVar[str] = "whoever takes the double of a person for that person's own row"
     of_one_person: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
@@ -69,7 +70,9 @@ class RankLinkage:
                 if criterion == "minimum":  # its groups are large
                     asked = chosen[comparison.some_people(len(chosen), FEWER, criterion)]
                 forth = link(people[asked], synthetic, criterion, weights=weights)
-                clones = int(np.sum(_returned(forth, people, synthetic, criterion, chosen=asked, weights=weights)))
+                doubles = _returned(forth, people, synthetic, criterion, chosen=asked, weights=weights)
+                clones, rows_of = int(np.sum(doubles)), size[forth.single()[doubles]]
+                alike = (copy.codes[rows_of] == scene.people.codes[asked[doubles]]).all(axis=1)
                 if real:
                     told = _distances(forth, people.shape, criterion, sum(weights or (1,) * people.shape[1]))
                     shared_by = {
@@ -86,6 +89,7 @@ class RankLinkage:
                     successes=clones,
                     guesses=alone,
                     asked=len(chosen),
+                    believed=Believed(made=clones, right=int(alike.sum()), people=len(chosen)),
                     note="; ".join(
                         filter(None, ("among people without a twin", of_a_sample(len(chosen), len(people))))
                     ),

@@ -22,7 +22,7 @@ from understudy.errors import InputError
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared import roc
 from understudy.evaluation.shared.attack import attacks, section_of
-from understudy.evaluation.shared.attack_success import Outcome, Tally
+from understudy.evaluation.shared.attack_success import Believed, Outcome, Tally
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.results import frame
 from understudy.privacy.exact.epsilon_lower_bounds import epsilon_lower_bound
@@ -40,6 +40,7 @@ class ShadowModels:
     summary: ClassVar[str] = "one person told by running the synthesizer with and without them"
     needs: ClassVar[tuple[str, ...]] = ("synthesizer",)
     question: ClassVar[str] = "Tell whether one unusual person was in the data, by making the release many times"
+    believed_by: ClassVar[str] = "whoever can run the same program on data of the same kind"
 
     def run(self, comparison: Comparison) -> Section:
         assert comparison.synthesizer is not None  # noqa: S101 - needs says so
@@ -52,7 +53,12 @@ class ShadowModels:
                 Outcome(
                     attack=self.name,
                     subject=f"record {victim}",
-                    release=Tally(successes=found["right"], guesses=guesses, note="right guesses; a coin gets half"),
+                    release=Tally(
+                        successes=found["right"],
+                        guesses=guesses,
+                        note="right guesses; a coin gets half",
+                        believed=Believed(made=found["named"], right=found["named_rightly"], people=0),
+                    ),
                     baseline=Tally(successes=guesses // 2, guesses=guesses, note="a coin"),
                     personal=True,
                 )
@@ -115,7 +121,8 @@ def shadow_attack(
         **roc.few_false(members, rest),
         "epsilon_low": epsilon, "epsilon_claimed": None if comparison.claimed is None else comparison.claimed[0],
     }  # fmt: skip
-    return {"row": row, "right": found.right, "guesses": found.guesses}
+    named = {"named": true + false, "named_rightly": true}
+    return {"row": row, "right": found.right, "guesses": found.guesses, **named}
 
 
 def _features(comparison: Comparison, frame: pa.Table, target: Integers) -> Floats:

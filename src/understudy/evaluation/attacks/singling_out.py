@@ -18,7 +18,7 @@ from understudy.core.result import Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of, side_of
-from understudy.evaluation.shared.attack_success import Tally
+from understudy.evaluation.shared.attack_success import Believed, Tally
 
 STATEMENTS = 500
 FEWER = 200  # in a refit
@@ -33,6 +33,7 @@ class SinglingOut:
     summary: ClassVar[str] = "statements that are true of exactly one person, by one attribute and by several"
     needs: ClassVar[tuple[str, ...]] = ()
     question: ClassVar[str] = "Describe somebody so that exactly one person fits"
+    believed_by: ClassVar[str] = "whoever looks for the one person whom a synthetic row describes"
     of_one_person: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
@@ -51,11 +52,13 @@ class SinglingOut:
         def play(scene: Scene) -> dict[str, Tally]:
             return {
                 subject: Tally(
-                    successes=sum(len(true_of(scene.people, one)) == 1 for one in statements),
+                    successes=true,
                     guesses=len(statements),
                     asked=STATEMENTS,
+                    believed=Believed(made=len(statements), right=true, people=0),
                 )
                 for subject, statements in _statements(comparison, scene.tables, STATEMENTS).items()
+                for true in [sum(len(true_of(scene.people, one)) == 1 for one in statements)]
             }
 
         return section_of(outcomes=tuple(play_scenes(comparison, self.name, play)))

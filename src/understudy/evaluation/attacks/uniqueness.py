@@ -17,7 +17,7 @@ from understudy.core.arrays import Floats, Integers
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
-from understudy.evaluation.shared.attack_success import Tally
+from understudy.evaluation.shared.attack_success import Believed, Tally
 from understudy.evaluation.shared.neighbours import cell_numbers
 from understudy.evaluation.shared.results import frame
 
@@ -45,6 +45,7 @@ class Uniqueness:
     summary: ClassVar[str] = "unique people whose cell holds exactly one synthetic record (replicated uniques)"
     needs: ClassVar[tuple[str, ...]] = ()
     question: ClassVar[str] = "Find somebody who is alone in the data and alone among the synthetic rows"
+    believed_by: ClassVar[str] = "whoever finds one synthetic row like a person and thinks nobody else is like them"
     of_one_person: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
@@ -114,8 +115,12 @@ def _play(comparison: Comparison, keys: tuple[str, ...], label: str, scene: Scen
         )
         d, s = np.bincount(data, minlength=cells), np.bincount(others, minlength=cells)
         unique = d[people] == (1 if counted else 0)
+        right = int(np.sum(s[people[unique]] == 1))
         tallies[f"{label}, copy {number}"] = Tally(
-            successes=int(np.sum(s[people[unique]] == 1)), guesses=int(unique.sum()), note="among unique people"
+            successes=right,
+            guesses=int(unique.sum()),
+            note="among unique people",
+            believed=Believed(made=int(np.sum(s[people] == 1)), right=right, people=len(people)),
         )
     return tallies
 

@@ -11,11 +11,22 @@ from understudy.core.registry import Registry
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
-from understudy.evaluation.shared.attack_success import Outcome, Tally
+from understudy.evaluation.shared.attack_success import Believed, Outcome, Tally
 from understudy.evaluation.shared.results import Collected, frame
 
 # All that a new attack needs.
-__all__ = ["Attack", "Comparison", "Records", "Scene", "Tally", "attacks", "frame", "play_scenes", "section_of"]
+__all__ = [
+    "Attack",
+    "Believed",
+    "Comparison",
+    "Records",
+    "Scene",
+    "Tally",
+    "attacks",
+    "frame",
+    "play_scenes",
+    "section_of",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

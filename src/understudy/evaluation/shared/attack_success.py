@@ -23,6 +23,18 @@ Z = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Believed:
+    """What an intruder would take for certain: a claim that is false harms too (Raab)."""
+
+    made: int
+    """Claims that were made."""
+    right: int
+    """Those that are true."""
+    people: int
+    """People about whom a claim could be made; 0 where claims are about something else, such as cells."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """How often an attack guessed, and how often it was right.
 
@@ -42,6 +54,8 @@ class Tally:
     """What a reader must know about it."""
     independent: float | None = None
     """The effective number of guesses (Kish), where they come in clusters."""
+    believed: Believed | None = None
+    """The claims, where they are not the guesses: an intruder need not believe every guess."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.successes <= self.guesses:
@@ -84,6 +98,11 @@ class Tally:
     def people(self) -> int:
         """How many were asked about."""
         return self.guesses if self.asked is None else self.asked
+
+    @property
+    def claims(self) -> Believed:
+        """What an intruder would believe: all guesses, unless the attack says which."""
+        return self.believed or Believed(made=self.guesses, right=self.successes, people=self.people)
 
     @property
     def told(self) -> str:
@@ -166,8 +185,10 @@ class Outcome:
             "subject": self.subject,
             "successes": self.release.successes,
             "guesses": self.release.guesses,
-            "wrong": self.release.guesses - self.release.successes,
             "asked": self.release.people,
+            "claims": self.release.claims.made,
+            "claims_right": self.release.claims.right,
+            "claims_of": self.release.claims.people,
             "success": attack.value,
             "success_low": attack.low,
             "success_high": attack.high,

@@ -10,11 +10,12 @@ import understudy as us
 from understudy.errors import InputError, UnknownNameError
 from understudy.evaluation.attacks.shadow_models import shadow_attack
 from understudy.evaluation.inputs.comparison import compare
-from understudy.evaluation.risk import evaluate_risk
+from understudy.evaluation.risk import LIKENESS, evaluate_risk
 from understudy.evaluation.shared.attack import attacks
 
 # Attacks whose success on a leaked copy is limited by the data, not by the release: other people share the keys.
 LIMITED = {"attribute_inference": 0.3, "matching": 0.3, "rank_attribution": 0.3}
+NO_CLAIMS = {"anonymity", "reverse_mapping"}  # measures beside the attacks, with no guess about anybody
 
 
 def compared(release, data, *, holdout=None, **settings):
@@ -76,6 +77,32 @@ def test_a_leaked_copy_is_found_by_every_attack(leaked):
     assert codes["risk.closest_record"].severity == "warning"
     assert codes["risk.membership"].severity == "warning"
     assert leaked.frames["membership"].to_pylist()[0]["auc"] > 0.95
+
+
+def test_every_attack_tells_what_it_claims_rightly_and_falsely(leaked, null, tables):
+    for section in (leaked, null):
+        rows = section.frames["false_disclosures"].to_pylist()
+        assert {row["attack"] for row in rows} >= {row["attack"] for row in outcomes(section)}
+        for row in rows:
+            assert row["claims"] == row["right"] + row["wrong"]
+            assert row["wrong"] >= 0
+            assert row["people"] is None or row["claims"] <= row["people"]
+            assert row["believed_by"]
+    # A copy says hardly anything false where rows are taken for a person's own; tables that know nothing say it often.
+    own = {"rank_linkage", "closest_record", "matching"}
+    right = {row["attack"]: row["right"] for row in leaked.frames["false_disclosures"].to_pylist()}
+    assert all(right[name] > 0 for name in own)
+    assert all(row["wrong"] == 0 for row in leaked.frames["false_disclosures"].to_pylist() if row["attack"] in own)
+    wrong = [row for row in null.frames["false_disclosures"].to_pylist() if row["attack"] in own]
+    assert sum(row["wrong"] for row in wrong) > sum(row["right"] for row in wrong)
+
+
+def test_the_third_sentence_does_not_hide_what_is_told_by_similar_rows(null):
+    said = null.frames["first_screen"].to_pylist()[2]["sentence"]
+    by_likeness = [row for row in outcomes(null) if row["attack"] in LIKENESS]
+    most = max(round(1000 * (row["claims"] - row["claims_right"]) / row["claims_of"]) for row in by_likeness)
+    assert most > 100
+    assert said.endswith(f" for {most}.")
 
 
 def test_a_null_release_gives_nothing_away(null):
@@ -289,6 +316,7 @@ def test_every_attack_says_what_it_is():
     for name in attacks:
         kind = attacks[name]
         assert kind.name == name
+        assert name in NO_CLAIMS or (kind.question and kind.believed_by)
         assert kind.summary
         assert set(kind.needs) <= {"holdout", "keys", "synthesizer"}
 

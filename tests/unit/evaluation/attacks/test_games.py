@@ -90,10 +90,13 @@ def test_attribute_inference_takes_the_commonest_value_of_all_nearest(people, co
 @settings(max_examples=60, deadline=None)
 @given(people=some, copy=some)
 def test_linkability_joins_what_shares_a_nearest_record(people, copy):
-    found = joined(compared(people, copy), people, copy, [0, 2], [1])
+    found, partner = joined(compared(people, copy), people, copy, [0, 2], [1])
     one, other = apart(people, copy, [0, 2]), apart(people, copy, [1])
-    wanted = [bool(((one[i] == one[i].min()) & (other[i] == other[i].min())).any()) for i in range(len(people))]
-    assert found.tolist() == wanted
+    near_one, near_other = (part == part.min(axis=1, keepdims=True) for part in (one, other))
+    shared = [[bool((mine & theirs).any()) for theirs in near_other] for mine in near_one]
+    assert found.tolist() == [shared[i][i] for i in range(len(people))]
+    for mine, told in zip(shared, partner, strict=True):  # a join that is believed leads to one person only
+        assert told == (mine.index(True) if sum(mine) == 1 else -1)
 
 
 @settings(max_examples=60, deadline=None)
@@ -106,6 +109,8 @@ def test_closer_than_company(people, copy):
     company = company.min(axis=1)
     closest = apart(people, copy, [0, 1, 2]).min(axis=1)
     assert outcome["everybody, copy 1"]["successes"] == int(np.sum(closest < company))
+    assert outcome["everybody, copy 1"]["claims"] == int(np.sum(closest < company))
+    assert outcome["everybody, copy 1"]["claims_right"] == int(np.sum((closest < company) & (closest == 0)))
     assert outcome["outliers, copy 1"]["guesses"] == int(outliers(company).sum()) >= 1
 
 

@@ -104,6 +104,9 @@ def test_the_table_of_key_sets_and_the_records_at_risk(people, copy):
     assert found.frames["records_at_risk"]["record"].to_pylist() == risky.tolist()
     assert table["repU"][0].as_py() == pytest.approx(100 * len(risky) / len(people))
     assert table["repU_null"] == table["repU"]  # here the null release is the release
+    claims = found.frames["attacks"].to_pylist()[0]  # about whoever finds one synthetic row like a person
+    assert (claims["claims"], claims["claims_right"]) == (int(np.sum(s == 1)), len(risky))
+    assert claims["claims_of"] == len(people)
     levels = found.frames["levels_at_risk"].to_pydict()
     by_name = dict(
         zip(zip(levels["attribute"], levels["level"], strict=True), levels["replicated_uniques"], strict=True)

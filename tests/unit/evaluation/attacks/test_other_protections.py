@@ -11,15 +11,18 @@ from understudy.errors import InputError, UnknownNameError, UnsupportedError
 from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.other_protections import (
     IPF,
+    IPF_CELLS,
     LIKE,
     PROTECTIONS,
     _groups,
     _own_record,
     _Search,
     _utility,
+    margins_of_ipf,
     protect,
 )
 from understudy.evaluation.shared.ranks import mid_rank_matrix, order_ranks
+from understudy.models.junction_tree import tree_cells
 
 MASKS = tuple(name for name in PROTECTIONS if name != IPF)
 NOTHING = {name: 1.0 if name == "microaggregation" else 0.0 for name in MASKS}
@@ -147,9 +150,29 @@ def test_one_attribute_alone_is_refused(schema, tables):
         us.attack(us.wrap(made, alone), us.open_source(data, alone), only=["cell_counts"], beside=["noise"])
 
 
-def test_ipf_on_too_many_attributes_is_refused_before_the_work():
-    wide = us.Schema(attributes=tuple(us.Attribute(name=f"x{j}", levels=tuple(range(12))) for j in range(25)))
-    rows = us.open_source(pa.table({f"x{j}": [0, 1, 2] for j in range(25)}), wide)
-    release = us.wrap(pa.table({f"x{j}": [0, 1, 3] for j in range(25)}), wide)
+def wide(names):
+    """Many attributes of which the first two agree, in the data and in the release."""
+    schema = us.Schema(attributes=tuple(us.Attribute(name=name, levels=tuple(range(12))) for name in names))
+    draws = [np.random.default_rng(seed).integers(0, 12, (200, len(names))) for seed in (1, 2)]
+    data, made = ({name: rows[:, max(j, 1)] for j, name in enumerate(names)} for rows in draws)
+    return us.wrap(pa.table(made), schema), us.open_source(pa.table(data), schema)
+
+
+def test_ipf_measures_the_pairs_that_depend_most_where_a_model_cannot_hold_all():
+    release, rows = wide([f"x{j}" for j in range(25)])
+    margins, note = margins_of_ipf(compare(release, rows))
+    chosen = [tuple(margin.split("+")) for margin in margins.split(", ")]
+    assert chosen[0] == ("x0", "x1")
+    assert set().union(*chosen) == set(release.schema.names)
+    assert tree_cells(dict.fromkeys(release.schema.names, 12), chosen) <= IPF_CELLS
+    pairs = [margin for margin in chosen if len(margin) == 2]
+    assert note.startswith(f"{len(pairs)} of 300 two-way tables are measured")
+    assert len(pairs) > 24
+    few, whole = wide(["x0", "x1", "x2"])
+    assert margins_of_ipf(compare(few, whole)) == ("2", "")
+
+
+def test_ipf_that_cannot_be_run_is_refused_before_the_work():
+    release, rows = wide(["x,0", *(f"x{j}" for j in range(1, 25))])  # a list of margins has no such name
     with pytest.raises(UnsupportedError, match="'ipf' cannot be put beside this release"):
         us.attack(release, rows, beside=["ipf"])
