@@ -118,6 +118,9 @@ class Judged:
         """Take the interval of the noisy values if the prior has moved that of the posterior (``settle``)."""
         if estimand.jumps:
             return  # a quantile jumps from bin to bin (``open_bins``)
+        if estimand.groups == 1 and not estimand.of_counts:
+            self.earned = np.ones(len(self.names), bool)  # it is the same for everybody, whatever the noise is
+            return
         if isinstance(evidence, Evidence) and estimand.groups <= FEW_GROUPS:
             self._reach_past_bounds(estimand, evidence.raw, level, rng)  # the prior is only half a person each
             return
