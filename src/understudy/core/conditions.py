@@ -281,13 +281,12 @@ def _edge(
         except ValueError:
             raise InputError(f"'{text}': write dates as '2026-01-31'.") from None
         step: object = datetime.timedelta(days=1)
-        whole = True
     else:
         if attribute.clock and isinstance(value, str):
             value = value if (number := clock_number(value, attribute.clock)) is None else number
         if isinstance(value, str | bool):
             raise InputError(f"'{text}': '{attribute.name}' is compared with a number.")
-        bound, step, whole = value, 1, attribute.integer
+        bound, step = value, 1
     edges = list(attribute.edges)
     if symbol in ("<=", ">"):  # up to and including the bound
         if bound == edges[-1]:
