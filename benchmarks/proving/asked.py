@@ -50,7 +50,8 @@ def draw_more(rng: np.random.Generator, people: Population, count: int, only: Se
     makers = [_spread, _spread, _spread, _correlation, _quantile_ratio, _mean_difference, _mean_by]
     places = rng.permutation(len(makers))
     made = [makers[place](rng, people) for place in places]
-    return [one for one in made if one is not None and one.kind.startswith(tuple(only) or "")][:count]
+    wanted = [one for one in made if one is not None][:count]
+    return [one for one in (*wanted, _at_an_edge(rng, people)) if one.kind.startswith(tuple(only) or "")]
 
 
 def _names(people: Population, *, numeric: bool | None = None, least: int = 0) -> list[str]:
@@ -226,6 +227,21 @@ def _mean_difference(rng: np.random.Generator, people: Population) -> Asked | No
     levels = people.schema[group].levels
     text = " - ".join(f"mean({name}, where={group} == '{levels[code]}')" for code in (first, second))
     return Asked(kind="difference of means", text=text, true=lambda rows: means[first](rows) - means[second](rows))
+
+
+def _at_an_edge(rng: np.random.Generator, people: Population) -> Asked:
+    """A share up to and including an edge, or beyond it: many may have exactly that number, such as 0."""
+    numbers = _names(people, numeric=True)
+    if not numbers:
+        return _proportion(rng, people)
+    (name,) = _some(rng, numbers, 1)
+    attribute, column = people.schema[name], people.columns[name]
+    edge = float(rng.choice([float(one) for one in attribute.edges]))
+    symbol = str(rng.choice(["<", "<=", ">", ">="]))
+    of = {"<": column < edge, "<=": column <= edge, ">": column > edge, ">=": column >= edge}[symbol]
+    shown = int(edge) if attribute.integer else edge
+    text = f"proportion({name} {symbol} {shown})"
+    return Asked(kind="proportion at an edge", text=text, true=_share(of, _known(people, [name])))
 
 
 def _mean_by(rng: np.random.Generator, people: Population) -> Asked | None:

@@ -12,6 +12,7 @@ import datetime
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from understudy.errors import InputError, unknown_name
 CodedColumns = Mapping[str, NDArray[np.int64]]
 DEEPEST = 100  # conditions inside conditions
 MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+INSTEAD = {"<=": "<", ">": ">="}  # what begins or ends at an edge
 SYMBOLS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
 
@@ -259,6 +261,11 @@ def _ordered(attribute: Attribute, symbol: str, value: str | int | float | bool,
         f"'{text}': {symbol} {value} cuts through a bin of '{attribute.name}', and the release does not know where in "
         f"its bin a value lies. Bounds can be {_listed(attribute)}."
     )
+    if symbol in INSTEAD and value in attribute.edges and not attribute.integer:
+        said = (
+            f"'{text}': the release knows '{attribute.name}' by bins and cannot tell who has exactly {value}; write "
+            f"{INSTEAD[symbol]} {value}."
+        )
     codes = tuple(range(cut + 1, attribute.bins) if upwards else range(cut))
     return Among(name=attribute.name, codes=codes, cut=cut, part=1 - below if upwards else below, said=said)
 
@@ -274,23 +281,31 @@ def _edge(
         except ValueError:
             raise InputError(f"'{text}': write dates as '2026-01-31'.") from None
         step: object = datetime.timedelta(days=1)
-        whole = True
     else:
         if attribute.clock and isinstance(value, str):
             value = value if (number := clock_number(value, attribute.clock)) is None else number
         if isinstance(value, str | bool):
             raise InputError(f"'{text}': '{attribute.name}' is compared with a number.")
-        bound, step, whole = value, 1, attribute.integer
+        bound, step = value, 1
     edges = list(attribute.edges)
-    if symbol in ("<=", ">"):  # up to and including the bound; for reals a single value has no weight
+    if symbol in ("<=", ">"):  # up to and including the bound
         if bound == edges[-1]:
             return attribute.bins, None, 0.0
-        bound = bound + step if whole else bound  # type: ignore[operator]
+        if attribute.kind != "date" and not attribute.integer:
+            digits = attribute.digits if attribute.bounds else attribute.decimals
+            if digits is None and bound in edges:
+                # Many may have exactly this value, such as an income of 0, and the bin that begins there holds them.
+                place = edges.index(bound)
+                return place, place, 0.0
+            if digits is not None:  # the next number there can be
+                bound = float(Decimal(str(value)) + Decimal(1).scaleb(-digits))
+        else:
+            bound = bound + step  # type: ignore[operator]
     if bound in edges[:-1]:
         return edges.index(bound), None, 0.0
     if bound <= edges[0]:  # type: ignore[operator]
         return 0, None, 0.0
-    if bound > edges[-1] or (bound == edges[-1] and not whole):  # type: ignore[operator]
+    if bound > edges[-1]:  # type: ignore[operator]
         return attribute.bins, None, 0.0
     cut = sum(edge < bound for edge in edges[:-1]) - 1  # type: ignore[operator]
     points, weights = bins_of(attribute).nodes(cut)

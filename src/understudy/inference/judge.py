@@ -118,14 +118,20 @@ class Judged:
         """Take the interval of the noisy values if the prior has moved that of the posterior (``settle``)."""
         if estimand.jumps:
             return  # a quantile jumps from bin to bin (``open_bins``)
+        if estimand.groups == 1 and not estimand.of_counts:
+            self.earned = np.ones(len(self.names), bool)  # it is the same for everybody, whatever the noise is
+            return
         if isinstance(evidence, Evidence) and estimand.groups <= FEW_GROUPS:
             self._reach_past_bounds(estimand, evidence.raw, level, rng)  # the prior is only half a person each
             return
         found = Settled(
             centre=self.centre, low=self.low, high=self.high, spread=self.spread, by_prior=self.alone, alone=self.alone
         )
-        inside = 1.0 if evidence.raw is None else float(estimand.inside(evidence.raw.shares[None, :])[0][0])
-        inside /= estimand.variability
+        inside: Floats | float = 1.0
+        if evidence.raw is not None:
+            shares = evidence.raw.shares[None, :]
+            each = estimand.inside_groups(shares)  # the people of each group, or of each row or column of percentages
+            inside = (estimand.inside(shares)[0] if each is None else each[0]) / estimand.variability
         quantity: Quantity = estimand.evaluate
         if estimand.of_counts and evidence.raw is not None:  # a sum over all records, of numbers known by many bins
             people = evidence.raw.people

@@ -185,11 +185,11 @@ def settle(
     *,
     level: float,
     rng: np.random.Generator,
-    inside: float = 1.0,
+    inside: Floats | float = 1.0,
 ) -> Settled:
     """The posterior's interval, or that of the noisy values alone where the prior has moved the posterior's.
 
-    ``inside``: for shares within a subgroup, the share of all people who are in it.
+    ``inside``: for shares within a subgroup, the share of all people who are in it; one for each output, or for all.
     """
     alone = None if raw is None else unshrunk(raw, quantity, level, rng)
     if alone is None:
@@ -209,7 +209,7 @@ def settle(
         same = (shift <= SHIFTED * alone.spread) & (found.spread >= NARROWED * alone.spread)
         down = up = alone.half
         if raw is not None and bounds == (0.0, 1.0):
-            people = max(raw.people * inside, 1.0)
+            people = np.maximum(raw.people * np.asarray(inside), 1.0)
             down, up = (_reach(share, alone.half, alone.spread, people, level) for share in (1 - possible, possible))
             down, up = (
                 near_bound(one, end, alone.half, alone.one_sided) for one, end in ((possible, down), (1 - possible, up))
@@ -239,7 +239,7 @@ def near_bound(share: Floats, down: Floats, half: Floats, one_sided: Floats) -> 
     return np.asarray(np.where((share < 0.5) & (half < 0.5), share - nearest, down))
 
 
-def _reach(share: Floats, half: Floats, spread: Floats, people: float, level: float) -> Floats:
+def _reach(share: Floats, half: Floats, spread: Floats, people: Floats, level: float) -> Floats:
     """How far an interval of a share reaches up, if a share varies more the larger it is (up to one half).
 
     The end u is the largest share that the estimate does not reject: u - share is ``half`` times the spread at u over

@@ -10,6 +10,7 @@ import pytest
 
 import understudy as us
 from understudy.core.questions import parse_question
+from understudy.errors import InputError
 
 EDGES = us.Schema(
     attributes=(
@@ -98,3 +99,59 @@ def test_where_a_condition_holds_for_sure_and_where_it_may():
     assert sure.tolist() == [False, False, True, False]
     assert may.tolist() == [False, True, True, False]
     assert question.cuts[0].part == pytest.approx(11 / 20)
+
+
+SPIKE = us.Schema(
+    attributes=(
+        us.Attribute(name="sex", levels=("F", "M")),
+        us.Attribute(name="pay", edges=(0, 10, 20, 50)),
+        us.Attribute(name="coins", edges=(0, 0.01, 10), decimals=2),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def paid():
+    """Many have nothing, or exactly 10, or the most there can be."""
+    rng = np.random.default_rng(3)
+    pay = rng.choice([0.0, 10.0, 50.0, 5.5, 15.5, 30.5], 4000)
+    frame = pd.DataFrame({"sex": rng.choice(["F", "M"], 4000), "pay": pay, "coins": np.minimum(pay, 10)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return frame, us.synthesize(frame, schema=SPIKE, method="histogram", budget=us.PureDP(epsilon=5))
+
+
+@pytest.mark.parametrize(
+    ("condition", "truth"),
+    [
+        ("pay > 0", lambda frame: frame.pay > 0),
+        ("pay <= 0", lambda frame: frame.pay <= 0),
+        ("pay > 10", lambda frame: frame.pay > 10),
+        ("pay <= 10", lambda frame: frame.pay <= 10),
+        ("pay < 50", lambda frame: frame.pay < 50),
+        ("pay >= 50", lambda frame: frame.pay >= 50),
+        ("not pay > 0", lambda frame: frame.pay <= 0),
+    ],
+)
+def test_people_exactly_at_an_edge_are_told_apart_by_no_bin(paid, condition, truth):
+    frame, release = paid
+    answer = us.infer(release, f"proportion({condition})", rng=np.random.default_rng(1))
+    assert answer.low <= truth(frame).mean() <= answer.high
+    assert answer.validity == "range"
+
+
+@pytest.mark.parametrize(("condition", "share"), [("coins > 0", 5 / 6), ("coins <= 0", 1 / 6), ("pay <= 50", 1.0)])
+def test_a_number_with_so_many_digits_has_a_next_one(paid, condition, share):
+    answer = us.infer(paid[1], f"proportion({condition})", rng=np.random.default_rng(1))
+    assert answer.validity == "valid"
+    assert answer.value == pytest.approx(share, abs=0.03)
+
+
+def test_what_holds_for_everybody_needs_no_evidence(paid):
+    answer = us.infer(paid[1], "proportion(pay >= 0)", rng=np.random.default_rng(1))
+    assert (answer.validity, answer.low, answer.high) == ("valid", 1.0, 1.0)
+
+
+def test_a_subgroup_beyond_an_edge_says_what_to_write(paid):
+    with pytest.raises(InputError, match="write >= 10"):
+        us.infer(paid[1], "proportion(sex == 'F', where=pay > 10)")

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import understudy as us
@@ -202,3 +203,33 @@ def test_a_share_below_0_in_a_table_of_few_groups_reaches_as_far_as_from_0():
     noise = float(next(one for one in tables if one.margin == ("smokes",)).mechanism.variance) ** 0.5
     assert answer.low == 0
     assert answer.high > 0.9 * 1.96 * noise / 600 / 2**0.5
+
+
+def test_a_row_of_few_people_has_an_interval_of_few_people():
+    """Percentages by row, of rows with 20 to 60 people each and hardly any noise: where nobody was seen, the interval
+    reaches as far as that of a sample of the row, and not of everybody."""
+    rows, columns, people = 60, 12, 2400
+    rng = np.random.default_rng(8)
+    chance = rng.dirichlet(np.full(columns, 2.0), rows)
+    row = rng.integers(rows, size=people)
+    column = (rng.random(people)[:, None] > chance[row].cumsum(axis=1)).sum(axis=1)
+    schema = us.Schema(
+        attributes=(
+            us.Attribute(name="row", levels=tuple(f"r{one}" for one in range(rows))),
+            us.Attribute(name="column", levels=tuple(f"c{one}" for one in range(columns))),
+        )
+    )
+    frame = pd.DataFrame({"row": [f"r{one}" for one in row], "column": [f"c{min(one, 11)}" for one in column]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        release = us.synthesize(
+            frame, schema=schema, method="histogram", budget=us.PureDP(epsilon=10), stream=SeededStream(3)
+        )
+    for question, true, least in (
+        ("crosstab(row, column, percent='row')", chance.ravel(), 0.96),
+        ("proportion(column == 'c3', by=row)", chance[:, 3], 0.91),  # 60 of them
+    ):
+        answer = us.infer(release, question, rng=np.random.default_rng(1))
+        low, high = (np.array([getattr(one, end) for one in answer.estimates]) for end in ("low", "high"))
+        assert np.mean((low <= true) & (true <= high)) > least
+        assert (true <= high + (high - low)).all()
