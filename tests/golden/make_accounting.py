@@ -54,8 +54,43 @@ def laplace_epsilons() -> list[dict[str, object]]:
     return found
 
 
+def noise_and_choices() -> list[dict[str, object]]:
+    """Normal noise beside choices whose loss has a range, as a law on its two ends, at the worst common offset.
+
+    ``low`` and ``high``: delta with losses rounded down and up. Their grid is an exact part of the range, so that only
+    normal losses are rounded.
+    """
+    found: list[dict[str, object]] = []
+    for mu2, spread, choices, epsilon in (
+        ("0.03", "0.04", 6, "1"), ("0.027", "0.03", 23, "1"), ("0.1", "0.2", 10, "2"), ("0.5", "0.3", 4, "1"),
+        ("0.01", "0.1", 3, "0.3"), ("1.5", "0.4", 15, "10"),
+    ):  # fmt: skip
+        width, steps = float(spread), 40
+        deltas: dict[str, list[float]] = {"low": [], "high": []}
+        for place in range(4, steps, 4):
+            offset = width * place / steps
+            chance = np.expm1(offset - width) / np.expm1(-width)  # of the larger loss
+            first = {0: np.log(chance), 1: np.log1p(-chance)}
+            second = {0: first[0] - offset, 1: first[1] - offset + width}
+            for kind, upwards in (("low", False), ("high", True)):
+                one = pld.from_two_probability_mass_functions(
+                    first, second, pessimistic_estimate=upwards, value_discretization_interval=width / steps
+                )
+                noise = pld.from_gaussian_mechanism(
+                    1 / float(mu2) ** 0.5, pessimistic_estimate=upwards, value_discretization_interval=width / steps
+                )
+                whole = noise.compose(one.self_compose(choices))
+                deltas[kind].append(float(whole.get_delta_for_epsilon(float(epsilon))))
+        case: dict[str, object] = {"mu_squared": mu2, "range": spread, "choices": choices, "epsilon": epsilon}
+        found.append(case | {kind: max(values) for kind, values in deltas.items()})
+    return found
+
+
 def main() -> None:
-    values = {"zcdp": zcdp_epsilons(), "gaussian": gaussian_epsilons(), "laplace": laplace_epsilons()}
+    values = {
+        "zcdp": zcdp_epsilons(), "gaussian": gaussian_epsilons(), "laplace": laplace_epsilons(),
+        "noise and choices": noise_and_choices(),
+    }  # fmt: skip
     Path(__file__).with_name("accounting.json").write_text(json.dumps(values, indent=1) + "\n")
 
 

@@ -19,7 +19,7 @@ from understudy.core.measurement import Measurement
 from understudy.errors import InputError, UnderstudyError
 from understudy.privacy.ledger.account_book import Verification
 from understudy.privacy.ledger.ledger import Ledger
-from understudy.privacy.promise.accountant import compose, satisfies, satisfies_definition_6
+from understudy.privacy.promise.accountant import compose, satisfies, satisfies_definition_6, within
 from understudy.privacy.promise.definition import ZCDP, Definition, NonPrivate, ProbabilisticDP, PureDP
 from understudy.privacy.promise.event import Event, Sensitivity
 from understudy.privacy.promise.plan import Plan
@@ -111,8 +111,11 @@ def plan_covers(plan: Plan, provenance: Provenance, statement: Statement, *, dom
     events = provenance.planned_events
     if not plan.adaptive and Counter(events) != Counter(plan.events):
         raise InputError("the events recorded are not those the plan announces.")
-    if not satisfies(compose(events, plan.unit, by=plan.by), plan.budget):
+    loss = compose(events, plan.unit, by=plan.by)
+    if not satisfies(loss, plan.budget):
         raise InputError("the events recorded cost more than the plan's budget.")
+    if plan.by == "composed" and not within(loss, compose(plan.events, plan.unit, by=plan.by)):
+        raise InputError("the events recorded have more noise or choices than the plan announces.")
     if isinstance(plan.budget, ProbabilisticDP) and not satisfies_definition_6(events, plan.unit, plan.budget):
         raise InputError("the events recorded do not keep Definition 6, which the plan's budget asks for.")
     return f"{len(events)} event(s), as planned"

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from understudy.core.exact_numbers import show_up
+from understudy.privacy.exact.choices_profile import composed_delta
 from understudy.privacy.exact.gaussian_profile import gaussian_delta, gaussian_mu_squared
 from understudy.privacy.promise.accountant import Loss, cdp_delta, cdp_epsilon, cdp_rho, compose
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP
+from understudy.privacy.promise.plan import Plan
 from understudy.release.kind import Summary
 from understudy.release.statement import NOT_TRACKED, of_the_raw_draw
 
@@ -249,7 +251,10 @@ def loss_text(loss: Loss) -> str:
     parts = []
     if loss.epsilon is not None and loss.epsilon > 0:
         parts.append(f"epsilon {show_up(loss.epsilon)}{' in all' if loss.rho else ''}")
-    if loss.mu_squared and loss.epsilon is None and loss.by != "concentrated":
+    if loss.by == "composed" and loss.noise_mu_squared is not None and loss.epsilon is None:
+        noise = f"mu^2 {show_up(loss.noise_mu_squared)} of Gaussian noise"
+        parts.append(f"{noise} and {loss.choices} choices of range {show_up(loss.widest)}, composed by their losses")
+    elif loss.mu_squared and loss.epsilon is None and loss.by in ("gaussian", "least"):
         parts.append(f"mu^2 {show_up(loss.mu_squared)}, converted by the profile of Gaussian noise")
     elif loss.rho and parts:
         parts.append(f"which is also within rho {show_up(loss.rho)} (zero-concentrated)")
@@ -272,14 +277,15 @@ def profile_of(subject: Summary) -> list[dict[str, float]]:
         return []
     loss = compose(events, subject.statement.unit, by=subject.provenance.by)
     if subject.provenance.plan is not None and subject.provenance.plan.adaptive:
-        loss = _kept(loss, subject.provenance.plan.budget)
+        loss = _kept(loss, subject.provenance.plan)
     top = odds_of(subject.statement.guarantee).epsilon or 1.0
     return [{"epsilon": x, "delta": _delta(loss, x)} for x in _grid(1.6 * top)]
 
 
-def _kept(spent: Loss, budget: Definition) -> Loss:
-    """The most that a run under this budget could have spent. How much it did spend depended on its noisy answers, so
+def _kept(spent: Loss, plan: Plan) -> Loss:
+    """The most that a run of this plan could have spent. How much it did spend depended on its noisy answers, so
     a statement about that would be no guarantee (docs/theory/accounting.md, budgets as filters)."""
+    budget = plan.budget
     if isinstance(budget, PureDP):
         return Loss(epsilon=budget.epsilon)
     if isinstance(budget, ZCDP):
@@ -291,6 +297,11 @@ def _kept(spent: Loss, budget: Definition) -> Loss:
     if spent.by == "gaussian" and spent.mu_squared is not None:
         most = max(spent.mu_squared, gaussian_mu_squared(budget.epsilon, budget.delta))
         return Loss(epsilon=None, mu_squared=most, by=spent.by)
+    if spent.by == "composed" and spent.noise_mu_squared is not None:
+        planned = compose(plan.events, plan.unit, by=spent.by)
+        mu2 = max(spent.noise_mu_squared, planned.noise_mu_squared or Fraction(0))
+        choices, widest = max(spent.choices, planned.choices), max(spent.widest, planned.widest)
+        return Loss(epsilon=None, noise_mu_squared=mu2, choices=choices, widest=widest, by=spent.by)
     return Loss(epsilon=None, rho=max(spent.rho or Fraction(0), cdp_rho(budget.epsilon, budget.delta)))
 
 
@@ -307,9 +318,11 @@ def _delta(loss: Loss, x: float) -> float:
     if loss.epsilon is not None:
         pure = min(float(loss.epsilon), LARGEST_EXPONENT)
         known.append(max(0.0, (math.exp(pure) - math.exp(left)) / (1 + math.exp(pure))) if left < pure else 0.0)
-    if loss.rho and loss.by != "gaussian":
+    if loss.rho and loss.by in ("concentrated", "least"):
         known.append(float(cdp_delta(loss.rho, Fraction(left))))
-    if loss.mu_squared and loss.by != "concentrated":
+    if loss.by == "composed" and loss.noise_mu_squared is not None:
+        known.append(float(composed_delta(loss.noise_mu_squared, loss.widest, loss.choices, Fraction(left))))
+    if loss.mu_squared and loss.by in ("gaussian", "least"):
         known.append(float(gaussian_delta(loss.mu_squared, Fraction(left))))
     return min(1.0, min(known) + float(loss.approx_delta))
 

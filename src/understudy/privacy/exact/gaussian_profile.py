@@ -24,7 +24,8 @@ from typing import Literal
 from understudy.core.exact_numbers import float_down, float_up
 from understudy.privacy.promise.conversion import STEP_ERROR, cdp_epsilon, cdp_rho, largest_kept
 
-Bound = Literal["concentrated", "gaussian", "least"]  # by which a loss is read as (epsilon, delta): zCDP or this
+# By which a loss is read as (epsilon, delta): zCDP, the profile here, the least of the two, or ``choices_profile``.
+Bound = Literal["concentrated", "gaussian", "least", "composed"]
 PI_ABOVE = Fraction(355, 113)  # above pi by 3e-7
 SMOOTHING = 5  # variance that is given away for rounding to whole numbers
 LARGEST_MU_SQUARED = Fraction(2**12)  # beyond it, and beyond the epsilon below, zCDP is as good as exact

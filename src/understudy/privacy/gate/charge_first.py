@@ -38,7 +38,7 @@ class ChargingGate:
         self._plan = plan
         self._stream = stream
         self._journal = journal
-        self._accountant = Accountant(unit=plan.unit, budget=plan.budget, by=plan.by)
+        self._accountant = Accountant(unit=plan.unit, budget=plan.budget, by=plan.by, planned=plan.events)
         self._left: deque[Step] = deque(step for step in plan.steps for _ in range(step.repeats))
         remembered = journal.entries() if journal else ()
         known = [entry.payload["records"] for entry in remembered if entry.kind == "records"]

@@ -16,6 +16,7 @@ from typing import Any
 from understudy.core.exact_numbers import float_up, show_up
 from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.privacy.exact.bounded_losses import exponential_step, outside_delta
+from understudy.privacy.exact.choices_profile import composed_delta, composed_epsilon
 from understudy.privacy.exact.gaussian_profile import Bound, gaussian_epsilon, mu_squared, mu_squared_of_range
 from understudy.privacy.exact.stability_delta import stability_delta
 from understudy.privacy.promise.conversion import cdp_delta, cdp_epsilon, cdp_rho
@@ -51,6 +52,7 @@ __all__ = [
 ]
 
 STATED_DIGITS = 12
+ROUNDED = 1 + Fraction(1, 2**30)  # scales are rounded one by one, so that parts of a total may be above it by less
 LEAST_STATED = Fraction(1, 10**12)  # a definition has positive parameters; a loss of nothing is stated as this
 
 
@@ -59,10 +61,12 @@ class Loss:
     """A composed privacy loss: a part known as pure epsilon and zCDP rho, plus a part known only as (epsilon, delta).
 
     ``epsilon`` is None when there is no pure bound (Gaussian noise); ``rho`` is None when there is no bound at all;
-    ``mu_squared`` is None where some Gaussian noise is too little for it. ``by``: which of the two bounds may turn it
-    into (epsilon, delta). Where all parameters were fixed in advance that is the ``least``; a run that chooses them on
-    the way must have said which, ``concentrated`` or ``gaussian``, or it would end by one bound or by the other, with a
-    delta for each.
+    ``mu_squared`` is None where some Gaussian noise is too little for it. ``noise_mu_squared``, ``choices`` and
+    ``widest`` are for :mod:`choices_profile`: the mu^2 of Gaussian noise alone, how many choices of bounded range there
+    are beside it, and the widest range; None where there is anything else. ``by``: which of the bounds may turn it into
+    (epsilon, delta). Where all parameters were fixed in advance that is the ``least`` of zCDP and mu^2; a run that
+    chooses them on the way must have said which, ``concentrated``, ``gaussian`` or ``composed``, or it would end by one
+    bound or by another, with a delta for each.
 
     >>> both = Loss(epsilon=Fraction(1), rho=Fraction(1, 2)) + Loss(epsilon=None, rho=Fraction(1, 2))
     >>> both.epsilon, both.rho
@@ -74,6 +78,9 @@ class Loss:
     mu_squared: Fraction | None = Fraction(0)
     approx_epsilon: Fraction = Fraction(0)
     approx_delta: Fraction = Fraction(0)
+    noise_mu_squared: Fraction | None = Fraction(0)
+    choices: int = 0
+    widest: Fraction = Fraction(0)
     by: Bound = "concentrated"
 
     @property
@@ -92,16 +99,28 @@ class Loss:
             mu_squared=None if self.mu_squared is None else self.mu_squared * count,
             approx_epsilon=self.approx_epsilon * count,
             approx_delta=self.approx_delta * count,
+            noise_mu_squared=None if self.noise_mu_squared is None else self.noise_mu_squared * count,
+            choices=self.choices * count,
+            widest=self.widest,
             by=self.by,
         )
 
 
 def _sum(losses: list[Loss]) -> Loss:
-    return _largest(losses, len(losses))
+    alone = [loss.noise_mu_squared for loss in losses if loss.noise_mu_squared is not None]
+    return replace(
+        _largest(losses, len(losses)),
+        noise_mu_squared=sum(alone, Fraction(0)) if len(alone) == len(losses) else None,
+        choices=sum(loss.choices for loss in losses),
+        widest=max((loss.widest for loss in losses), default=Fraction(0)),
+    )
 
 
 def _largest(losses: list[Loss], count: int) -> Loss:
-    """In each currency the sum of the ``count`` largest losses; one that is unbounded there stays unbounded."""
+    """In each currency the sum of the ``count`` largest losses; one that is unbounded there stays unbounded.
+
+    Nothing is said of noise and choices apart: what is largest in one need not be so in the other.
+    """
 
     def total(values: list[Fraction]) -> Fraction:
         return sum(sorted(values, reverse=True)[:count], Fraction(0))
@@ -116,13 +135,15 @@ def _largest(losses: list[Loss], count: int) -> Loss:
         mu_squared=bounded([loss.mu_squared for loss in losses]),
         approx_epsilon=total([loss.approx_epsilon for loss in losses]),
         approx_delta=total([loss.approx_delta for loss in losses]),
+        noise_mu_squared=None,
     )
 
 
 def _pure(epsilon: Fraction) -> Loss:
     """Bun and Steinke, arXiv:1605.02065, Proposition 1.4: epsilon-DP implies (epsilon^2/2)-zCDP; its range is
     2 epsilon."""
-    return Loss(epsilon=epsilon, rho=epsilon**2 / 2, mu_squared=mu_squared_of_range(2 * epsilon))
+    mu2 = mu_squared_of_range(2 * epsilon)
+    return Loss(epsilon=epsilon, rho=epsilon**2 / 2, mu_squared=mu2, noise_mu_squared=None)
 
 
 def _geometric(event: GeometricNoise) -> Loss:
@@ -132,7 +153,8 @@ def _geometric(event: GeometricNoise) -> Loss:
 def _gaussian(event: GaussianNoise) -> Loss:
     """Canonne, Kamath and Steinke, arXiv:2004.00010; both proofs in docs/theory/discrete-gaussian.md."""
     moved, scale = _at_least_zero(event.l2_squared, "l2_squared"), _positive(event.scale, "scale")
-    return Loss(epsilon=None, rho=moved / (2 * scale**2), mu_squared=mu_squared(moved, scale))
+    mu2 = mu_squared(moved, scale)
+    return Loss(epsilon=None, rho=moved / (2 * scale**2), mu_squared=mu2, noise_mu_squared=mu2)
 
 
 def _thresholded(event: ThresholdedNoise) -> Loss:
@@ -142,7 +164,8 @@ def _thresholded(event: ThresholdedNoise) -> Loss:
     if threshold.denominator != 1 or rows.denominator != 1:
         raise InputError("threshold and rows of an event must be whole numbers.")
     delta = stability_delta(_positive(event.scale, "scale"), int(threshold), int(rows))
-    return replace(_gaussian(GaussianNoise(l2_squared=event.l2_squared, scale=event.scale)), approx_delta=delta)
+    noise = _gaussian(GaussianNoise(l2_squared=event.l2_squared, scale=event.scale))
+    return replace(noise, approx_delta=delta, noise_mu_squared=None)
 
 
 def _trimmed(event: TrimmedGaussianNoise) -> Loss:
@@ -156,7 +179,8 @@ def _trimmed(event: TrimmedGaussianNoise) -> Loss:
         raise InputError("l1, linf and bound of an event must be whole numbers.")
     l1, linf, bound = (int(number) for number in whole)
     delta = outside_delta(scale, bound, l1, linf)
-    return Loss(epsilon=None, rho=moved / (2 * scale**2), mu_squared=None, approx_delta=delta)
+    rho = moved / (2 * scale**2)
+    return Loss(epsilon=None, rho=rho, mu_squared=None, approx_delta=delta, noise_mu_squared=None)
 
 
 def _exponential_counts(event: ExponentialCounts) -> Loss:
@@ -180,7 +204,7 @@ def _gumbel_max(event: GumbelMax) -> Loss:
     (epsilon^2/8)-zCDP (Cesar and Rogers, arXiv:2004.07223, Lemma 3.2; Rogers and Steinke 2021).
     """
     epsilon = 2 * _at_least_zero(event.sensitivity, "sensitivity") / _positive(event.scale, "scale")
-    return Loss(epsilon=epsilon, rho=epsilon**2 / 8, mu_squared=mu_squared_of_range(epsilon))
+    return Loss(epsilon=epsilon, rho=epsilon**2 / 8, mu_squared=mu_squared_of_range(epsilon), choices=1, widest=epsilon)
 
 
 def _proved_pure(event: PureLoss) -> Loss:
@@ -189,11 +213,13 @@ def _proved_pure(event: PureLoss) -> Loss:
 
 def _proved_approx(event: ApproxLoss) -> Loss:
     epsilon, delta = _at_least_zero(event.epsilon, "epsilon"), _at_least_zero(event.delta, "delta")
-    return _pure(epsilon) if delta == 0 else Loss(approx_epsilon=epsilon, approx_delta=delta)
+    if delta == 0:
+        return _pure(epsilon)
+    return Loss(approx_epsilon=epsilon, approx_delta=delta, noise_mu_squared=None)
 
 
 def _no_noise(_event: NoNoise) -> Loss:
-    return Loss(epsilon=None, rho=None, mu_squared=None)
+    return Loss(epsilon=None, rho=None, mu_squared=None, noise_mu_squared=None)
 
 
 RULES: dict[type[Event], Callable[[Any], Loss]] = {
@@ -252,17 +278,21 @@ def epsilon_at(loss: Loss, delta: Fraction) -> Fraction | None:
     """The smallest known epsilon at which the loss is (epsilon, delta)-DP, or None.
 
     The explicit deltas are taken from ``delta`` first; what is left converts the zCDP part, if that is better than
-    the sum of pure epsilons; or the profile of Gaussian noise converts its mu^2, as ``loss.by`` allows.
+    the sum of pure epsilons; or the profile of Gaussian noise converts its mu^2, or that of noise and choices does, as
+    ``loss.by`` allows.
     """
     left = delta - loss.approx_delta
     if loss.rho is None or left < 0:
         return None
     choices = [] if loss.epsilon is None else [loss.epsilon]
     if 0 < left < 1:
-        if loss.by != "gaussian":
+        if loss.by in ("concentrated", "least"):
             choices.append(cdp_epsilon(loss.rho, left))
-        if loss.by != "concentrated" and loss.mu_squared is not None:
+        if loss.by in ("gaussian", "least") and loss.mu_squared is not None:
             choices.append(gaussian_epsilon(loss.mu_squared, left))
+        if loss.by == "composed" and loss.noise_mu_squared is not None:
+            found = composed_epsilon(loss.noise_mu_squared, loss.widest, loss.choices, left)
+            choices += [] if found is None else [found]
     return min(choices) + loss.approx_epsilon if choices else None
 
 
@@ -277,9 +307,26 @@ def satisfies(loss: Loss, budget: Definition) -> bool:
     if isinstance(budget, ZCDP):
         return loss.rho is not None and loss.approx_delta == 0 and loss.rho <= budget.rho
     if isinstance(budget, ApproxDP | ProbabilisticDP):
+        if loss.by == "composed" and loss.noise_mu_squared is not None and loss.approx_epsilon == 0:
+            # The same bound without a search for the smallest epsilon, which every charge of a run would pay for.
+            delta = composed_delta(loss.noise_mu_squared, loss.widest, loss.choices, budget.epsilon)
+            if delta + loss.approx_delta <= budget.delta:
+                return True
         epsilon = epsilon_at(loss, budget.delta)
         return epsilon is not None and epsilon <= budget.epsilon
     raise UnsupportedError(f"the accountant does not know the guarantee {type(budget).__name__}.")
+
+
+def within(loss: Loss, planned: Loss) -> bool:
+    """Whether noise, choices and their range are those of a plan or less.
+
+    Losses composed as they are keep a budget only if each of the three is fixed beforehand: one may not be exchanged
+    for another on the way (docs/theory/accounting.md).
+    """
+    if loss.noise_mu_squared is None or planned.noise_mu_squared is None:
+        return False
+    less_noise = loss.noise_mu_squared <= planned.noise_mu_squared * ROUNDED
+    return less_noise and loss.choices <= planned.choices and loss.widest <= planned.widest
 
 
 def satisfies_definition_6(events: Iterable[Event], unit: Unit, budget: ProbabilisticDP) -> bool:
@@ -340,7 +387,8 @@ class Accountant:
     """Keeps one budget: every event is charged before it happens, or refused and not recorded.
 
     It is a filter: events may be chosen after seeing earlier answers, unless their loss is read ``by`` the least bound.
-    Theorems in docs/theory/accounting.md.
+    Where losses are ``composed``, all events of the plan are the budget: ``planned``. Theorems in
+    docs/theory/accounting.md.
 
     >>> accountant = Accountant(unit=Unit(), budget=PureDP(epsilon=1))
     >>> for _ in range(10):
@@ -349,9 +397,12 @@ class Accountant:
     Fraction(1, 1)
     """
 
-    def __init__(self, *, unit: Unit, budget: Definition, by: Bound = "concentrated") -> None:
+    def __init__(
+        self, *, unit: Unit, budget: Definition, by: Bound = "concentrated", planned: Iterable[Event] = ()
+    ) -> None:
         self.unit = unit
         self.budget = budget
+        self._planned = compose(planned if by == "composed" else (), unit, by=by)
         self._events: list[Event] = []
         self._loss = compose((), unit, by=by)
 
@@ -366,7 +417,7 @@ class Accountant:
     def charge(self, event: Event) -> None:
         """Record an event, if the budget allows it."""
         after = replace(self._loss + loss_of(event, self.unit), by=self._loss.by)
-        kept = satisfies(after, self.budget)
+        kept = satisfies(after, self.budget) if after.by != "composed" else self._keeps_to_plan(after)
         if kept and isinstance(self.budget, ProbabilisticDP):
             kept = satisfies_definition_6((*self._events, event), self.unit, self.budget)
         if not kept:
@@ -376,6 +427,11 @@ class Accountant:
             )
         self._events.append(event)
         self._loss = after
+
+    def _keeps_to_plan(self, after: Loss) -> bool:
+        if not within(after, self._planned) or self._planned.noise_mu_squared is None:
+            return False
+        return satisfies(replace(self._planned, noise_mu_squared=self._planned.noise_mu_squared * ROUNDED), self.budget)
 
 
 def describe(loss: Loss, budget: Definition) -> str:

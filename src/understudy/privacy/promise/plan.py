@@ -107,8 +107,8 @@ class Plan:
         object.__setattr__(self, "criteria", checked_criteria(self.criteria))
         if self.adaptive and self.read_by == "least":
             raise InputError(
-                "a plan that chooses on the way names the one bound that keeps its budget, 'concentrated' or "
-                "'gaussian'; the least of both is for plans that are fixed in advance."
+                "a plan that chooses on the way names the one bound that keeps its budget, 'concentrated', 'gaussian' "
+                "or 'composed'; the least is for plans that are fixed in advance."
             )
         if not 0 <= self.finding <= len(self.steps) or bool(self.finding) != (self.left is not None):
             raise InputError("a plan that finds something says with how many of its steps, and what is then left.")
@@ -199,7 +199,7 @@ def _check_kinds(data: Mapping[str, Any]) -> None:
     for value, kind, name in wanted:
         if not isinstance(value, kind):
             raise InputError(f"this is not a plan: its {name} is of another kind than a plan's.")
-    if data.get("read_by", "concentrated") not in ("concentrated", "gaussian"):
+    if data.get("read_by", "concentrated") not in ("concentrated", "gaussian", "composed"):
         raise InputError(f"this is not a plan: its loss cannot be read by '{data['read_by']}'.")
     if not all(1 <= step.get("repeats", 1) <= MOST_REPEATS for step in steps):
         raise InputError(f"this is not a plan: a step is repeated between 1 and {MOST_REPEATS:,} times.")

@@ -24,6 +24,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
 from understudy.core.schema import Schema
 from understudy.errors import UnsupportedError
+from understudy.privacy.exact.gaussian_profile import Bound
 from understudy.privacy.gate.gate import Candidate, Gate, Query
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.definition import ApproxDP, Definition, Unit
@@ -95,7 +96,7 @@ class Mst(ChoosingMethod):
         edges = possible_pairs(strata, unit, self.model_cells)
         required = self._musts.read(schema, unit)
         joins = _most_joins(strata, unit, edges, self._linked(required, unit))
-        whole = _currency(strata, request.budget, unit, edges, joins)
+        whole = _currency(strata, request.budget, unit, edges, joins, share=CHOOSING * (1 - required.share))
         currency = required.left(whole)
         steps = one_way_steps(schema, ones, unit, currency, currency.amount * (ONE_WAY if joins else Fraction(1)))
         steps = [*required.steps(unit, whole), *steps]
@@ -121,6 +122,7 @@ class Mst(ChoosingMethod):
                 **self._options_of_rows(required),
             },
             adaptive=True,
+            read_by=currency.bound,
             notes=("Larger pairs get larger shares of what the pairs have together, once the tree is known.",),
         )
 
@@ -136,7 +138,10 @@ class Mst(ChoosingMethod):
         required = self._musts.read(schema, plan.unit)
         linked = self._linked(required, plan.unit)
         joins = _most_joins(strata, plan.unit, edges, linked)
-        currency = required.left(_currency(strata, plan.budget, plan.unit, edges, joins))
+        share = CHOOSING * (1 - required.share)
+        currency = required.left(
+            _currency(strata, plan.budget, plan.unit, edges, joins, share=share, bound=plan.read_by)
+        )
         first = [step for step in plan.steps if step.action == "measure" and (step.margin or step.label == TOTAL)]
         known = known_margins(schema, gate, plan.unit)
         gate.count_ahead([*(step.margin for step in first), *(strata.joined(edge) for edge in edges)])
@@ -197,18 +202,28 @@ class Mst(ChoosingMethod):
         return tree
 
 
-def _currency(strata: Strata, budget: Definition, unit: Unit, edges: Sequence[Margin], joins: int) -> Currency:
-    """What to spend. Under (epsilon, delta) it is a pure epsilon if that gives less noise, as with few pairs."""
+def _currency(
+    strata: Strata, budget: Definition, unit: Unit, edges: Sequence[Margin], joins: int, *, share: Fraction,
+    bound: Bound | None = None,
+) -> Currency:  # fmt: skip
+    """What to spend, with this share of it for choices. Under (epsilon, delta) it is a pure epsilon if that gives less
+    noise, as with few pairs; else noise and choices are composed, unless too few or too many of them gain nothing.
+
+    ``bound``: the one that a plan was made by. A resumed run keeps to the plan that it was charged for.
+    """
     currency = Currency.of(budget)
     if not joins or not isinstance(budget, ApproxDP):
         return currency
     pure = Currency(amount=budget.epsilon, concentrated=False)
+    composed = Currency.with_choices(budget, joins, share) if bound != "concentrated" else currency
+    if bound == "composed":
+        return composed
 
     def variance(one: Currency) -> float:
         part = one.amount * (1 - ONE_WAY - CHOOSING) / joins
         return one.noise(part, strata.schema, strata.joined(edges[0]), unit).variance
 
-    return min(pure, currency, key=variance)
+    return min(pure, currency, composed, key=variance)
 
 
 def _most_joins(strata: Strata, unit: Unit, edges: Sequence[Margin], linked: Sequence[Margin]) -> int:

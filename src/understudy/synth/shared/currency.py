@@ -1,4 +1,4 @@
-"""What an adaptive method spends: epsilon under a pure budget, rho or mu^2 under the others."""
+"""What an adaptive method spends: epsilon under a pure budget, rho or mu^2 or both under the others."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from understudy.core.exact_numbers import float_up, sqrt_down
 from understudy.core.mechanism import SelectionLaw
 from understudy.core.schema import Schema
 from understudy.errors import InputError, InternalError, UnsupportedError
+from understudy.privacy.exact.choices_profile import composed_amount
 from understudy.privacy.exact.gaussian_profile import Bound, gaussian_mu_squared, mu_squared_of_range
 from understudy.privacy.mechanisms.noise import NoiseMechanism
 from understudy.privacy.promise.calibrate import gaussian_noise, noise_for
@@ -27,7 +28,8 @@ class Currency:
 
     amount: Fraction
     concentrated: bool  # Gaussian noise and Gumbel choices; else epsilon, geometric noise and exponential choices
-    bound: Bound = "concentrated"  # what Gaussian noise is charged: rho, or half of mu^2 (``gaussian``)
+    # What is charged: rho, half of mu^2 (``gaussian``), or half of mu^2 for noise and rho for choices (``composed``).
+    bound: Bound = "concentrated"
 
     @classmethod
     def of(cls, budget: Definition) -> Currency:
@@ -53,6 +55,12 @@ class Currency:
         return currency
 
     @classmethod
+    def with_choices(cls, budget: ApproxDP, choices: int, share: Fraction) -> Currency:
+        """The same for a method that spends exactly this share on so many equal choices: docs/theory/accounting.md."""
+        amount = composed_amount(budget.epsilon, budget.delta, choices, share)
+        return cls(amount=amount, concentrated=True, bound="composed")
+
+    @classmethod
     def named(cls, budget: Definition, bound: Bound) -> Currency:
         """What a plan with a named bound spends. A resumed run keeps to the plan that it was charged for."""
         return cls.for_choosing(budget) if bound == "gaussian" else cls.of(budget)
@@ -64,7 +72,7 @@ class Currency:
 
     def part(self, share: Fraction) -> PureDP | ZCDP:
         """A share of the amount as a budget of its own; of rho or epsilon."""
-        if self.bound == "gaussian":
+        if self.bound != "concentrated":
             raise InternalError("a share of mu^2 is no budget of its own.")
         return ZCDP(rho=self.amount * share) if self.concentrated else PureDP(epsilon=self.amount * share)
 
@@ -78,7 +86,7 @@ class Currency:
 
     def noise_on(self, part: Fraction, sensitivity: Sensitivity) -> NoiseMechanism:
         """The noise on numbers of a sensitivity that costs this part."""
-        if self.bound == "gaussian":
+        if self.bound != "concentrated":
             return gaussian_noise(2 * part, sensitivity)
         budget = ZCDP(rho=part) if self.concentrated else PureDP(epsilon=part)
         (noise,) = noise_for(budget, [sensitivity])

@@ -69,8 +69,15 @@ def test_what_each_event_costs() -> None:
         (pure("0.2"), (F(1, 5), F(1, 50), PI / 8 * F(2, 5) ** 2)),
     )
     for event, (epsilon, rho, mu_squared) in one_by_one:
-        assert loss_of(event, REPLACE) == Loss(epsilon=epsilon, rho=rho, mu_squared=mu_squared)
-    assert loss_of(approx("0.2", "1e-6"), REPLACE) == Loss(approx_epsilon=F(1, 5), approx_delta=F(1, 10**6))
+        loss = loss_of(event, REPLACE)
+        assert (loss.epsilon, loss.rho, loss.mu_squared) == (epsilon, rho, mu_squared)
+        assert loss.approx_delta == 0
+        # Only noise and choices of bounded range may be composed by their losses.
+        alone = mu_squared if isinstance(event, GaussianNoise) else 0 if isinstance(event, GumbelMax) else None
+        assert loss.noise_mu_squared == alone
+        assert (loss.choices, loss.widest) == ((1, F(1, 2)) if isinstance(event, GumbelMax) else (0, 0))
+    explicit = Loss(approx_epsilon=F(1, 5), approx_delta=F(1, 10**6), noise_mu_squared=None)
+    assert loss_of(approx("0.2", "1e-6"), REPLACE) == explicit
     assert loss_of(approx("0.2", 0), REPLACE) == loss_of(pure("0.2"), REPLACE)
     assert loss_of(NoNoise(), REPLACE).unbounded
 
@@ -102,8 +109,9 @@ def test_composition_is_exact() -> None:
     assert loss.rho == F(1, 20)
     mixed = compose([pure("0.1"), gaussian("0.3"), approx("0.5", "1e-7"), approx("0.25", "1e-7")], REPLACE)
     assert mixed == Loss(
-        epsilon=None, rho=F(305, 1000), mu_squared=None, approx_epsilon=F(3, 4), approx_delta=F(2, 10**7)
-    )  # noise with rho = .3 is so little that there is no mu^2
+        epsilon=None, rho=F(305, 1000), mu_squared=None, approx_epsilon=F(3, 4), approx_delta=F(2, 10**7),
+        noise_mu_squared=None,
+    )  # fmt: skip  # noise with rho = .3 is so little that there is no mu^2
     assert compose([], REPLACE) == Loss()
     assert compose([NoNoise(), pure(1)], REPLACE).unbounded
     assert Loss() + mixed == mixed
@@ -151,7 +159,7 @@ def test_strata_cost_the_worst_ones_a_unit_can_touch() -> None:
     assert mixed.rho == F(125, 1000) + F(100, 1000)
     assert (mixed.approx_epsilon, mixed.approx_delta) == (F(2, 5), F(1, 10**6))
     assert loss_of(Strata(strata=((NoNoise(),), ())), FIXED).unbounded
-    assert loss_of(Strata(strata=()), REPLACE) == Loss()
+    assert loss_of(Strata(strata=()), REPLACE) == Loss(noise_mu_squared=None)  # of which nothing is claimed
     nested = Strata(strata=((pure_only,), (geometric("0.3"),)))
     assert loss_of(nested, FIXED).epsilon == F(1, 2)
 
