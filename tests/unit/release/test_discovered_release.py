@@ -13,10 +13,10 @@ import pytest
 
 import understudy as us
 from understudy.core.table import CodedSource, CodedTable
-from understudy.kinds.tables import _found_again, _measurements_are_charged
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.promise.plan import plan_from_json
 from understudy.privacy.randomness.streams import SeededStream
+from understudy.release.table_checks import every_measurement_is_charged, found_again
 from understudy.synth.shared.found_columns import DELTA_SHARE
 
 SEX = us.Attribute(name="sex", levels=("F", "M"))
@@ -84,13 +84,13 @@ def test_verify_refuses_codes_that_were_not_found(folder):
     first, *rest = release.finding
     fewer = dataclasses.replace(first, codes=first.codes[1:], values=first.values[1:])
     with pytest.raises(us.errors.InputError, match="not those that follow"):
-        _found_again(dataclasses.replace(release, finding=(fewer, *rest)))
+        found_again(dataclasses.replace(release, finding=(fewer, *rest)))
     low = dataclasses.replace(first, values=first.values * 0 + first.mechanism.threshold - 1)
     with pytest.raises(us.errors.InputError, match="below its threshold"):
-        _found_again(dataclasses.replace(release, finding=(low, *rest)))
+        found_again(dataclasses.replace(release, finding=(low, *rest)))
     cheaper = dataclasses.replace(first.mechanism, scale=first.mechanism.scale, threshold=first.mechanism.threshold - 9)
     with pytest.raises(us.errors.InputError, match="not charged"):
-        _measurements_are_charged(
+        every_measurement_is_charged(
             dataclasses.replace(release, finding=(dataclasses.replace(first, mechanism=cheaper), *rest))
         )
 

@@ -12,10 +12,10 @@ import pytest
 
 import understudy as us
 from understudy.errors import UnsupportedError
-from understudy.kinds.tables import _found_again
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.promise.plan import plan_from_json
 from understudy.privacy.randomness.streams import SeededStream
+from understudy.release.table_checks import found_again
 
 SCHEMA = us.Schema(
     attributes=(
@@ -89,9 +89,9 @@ def test_verify_refuses_bins_that_were_not_found(folder):
     release = us.read_release(folder)
     finding = tuple(dataclasses.replace(one, values=one.values[::-1]) for one in release.finding)
     changed = dataclasses.replace(release, finding=finding)
-    assert "follow" in _found_again(release)
+    assert "follow" in found_again(release)
     with pytest.raises(us.errors.InputError, match="not those that follow"):
-        _found_again(changed)
+        found_again(changed)
 
 
 def test_amounts_are_right_and_rules_are_kept(folder, people):

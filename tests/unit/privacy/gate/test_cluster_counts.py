@@ -14,10 +14,10 @@ import understudy as us
 from understudy.core.counts import Clustered
 from understudy.engines.counting.cluster_counts import cluster_counts
 from understudy.errors import InputError, SchemaError, UnsupportedError
-from understudy.kinds import tables as kind
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.sensitivity import neighbours_sensitivity, sizes_sensitivity
 from understudy.privacy.randomness.streams import SeededStream
+from understudy.release.table_checks import found_again
 from understudy.synth.shared.measured_effects import classes_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
@@ -198,7 +198,7 @@ def test_a_changed_effect_is_found_out(tmp_path: object) -> None:
     design = replace(made.schema.design, measured_effects=(("a", 1.1), ("b", 1.0)))
     forged = replace(made, schema=replace(made.schema, design=design))
     with pytest.raises(InputError, match="design effects"):
-        kind._found_again(forged)
+        found_again(forged)
 
 
 def test_whole_clusters_can_be_protected() -> None:
