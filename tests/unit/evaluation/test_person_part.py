@@ -348,7 +348,7 @@ def test_what_cannot_be_made_again_is_refused_or_told_before_it_costs():
 
 @pytest.mark.full
 def test_a_difference_that_may_be_chance_is_not_told_as_a_gain():
-    row = {"attack": "matching", "subject": "everybody", "by": "refits", "people": 44, "inside": 0.093,
+    row = {"attack": "matching", "subject": "everybody", "by": "refits", "people": 44, "times": 10, "inside": 0.093,
            "outside": 0.058, "gain": 0.035, "gain_low": -0.02, "gain_high": 0.092, "most_allowed": 0.1,
            "light": "green"}  # fmt: skip
     unsure, sure = risk._took_part([row], ""), risk._took_part([{**row, "gain_low": 0.01, "light": "amber"}], "")
