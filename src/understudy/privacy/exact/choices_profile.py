@@ -43,7 +43,7 @@ def composed_delta(mu2: Fraction, widest: Fraction, choices: int, epsilon: Fract
     delta)-DP; rounded up, at most 1.
 
     >>> f"{float(composed_delta(Fraction(1, 36), Fraction(1, 30), 6, Fraction(1))):.3g}"
-    '1.11e-09'
+    '1.41e-10'
     """
     if choices == 0 or widest == 0:
         return gaussian_delta(mu2, epsilon)
