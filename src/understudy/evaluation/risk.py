@@ -25,7 +25,6 @@ from understudy.evaluation.taking_part import (
     PERSON_PART,
     RAREST,
     clearest,
-    gains_by_holdout,
     person_part,
 )
 from understudy.release import Release
@@ -72,13 +71,13 @@ def evaluate_risk(
             comparison.finished(name, section)
         if attacking is not None:
             attacking(done + 1, len(names))
-    if only is None:
+    if only is None or comparison.outsiders is not None:
         measured = person_part(comparison, found.attacked, progress=part_of(progress, halfway, 1.0))
         found.add(measured)
         if comparison.finished is not None:
             comparison.finished(PERSON_PART, measured)
     found.findings = [
-        *_headlines(found.attacked, _surely_personal(comparison, found.attacked)),
+        *_headlines(found.attacked, _surely_personal(found)),
         *_told_of_samples(found),
         *_chosen_keys(comparison),
         *_without_order(comparison),
@@ -118,18 +117,18 @@ def _missing(attack: type[Attack], comparison: Comparison) -> str:
     return " and ".join(NEEDED[need] for need in attack.needs if not has[need])
 
 
-def _surely_personal(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
+def _surely_personal(found: Collected) -> set[tuple[str, str]]:
     """Attacks and subjects whose whole interval shows a gain from people in the data.
 
     The interval of a residual risk is propagated, and too short if few people are attacked. So if there is a
     control, a warning depends on the difference of the two shares. Attacks that distinguish people in the data by
     themselves have no control; there it is the residual risk, at a level for all of them together (Bonferroni).
     """
-    alone = [row for row in attacked if row["personal"] and row["against"] != "control"]
+    alone = [row for row in found.attacked if row["personal"] and row["against"] != "control"]
     wider = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / max(len(alone), 1)) / Z
     sure = [row for row in alone if row["residual"] - wider * (row["residual"] - row["residual_low"]) > 0]
-    if comparison.outsiders is not None:
-        sure += [row for row in gains_by_holdout(comparison, attacked) if row["gain_low"] > 0]
+    part = found.frames[PERSON_PART].to_pylist() if PERSON_PART in found.frames else []
+    sure += [row for row in part if row["by"] == "holdout" and row["gain_low"] > 0]
     return {(row["attack"], row["subject"]) for row in sure}
 
 
@@ -491,7 +490,7 @@ def _false(attacked: Rows, part: Rows) -> list[dict[str, Any]]:
         for row in attacked
     ]
     for gain in part:  # without a holdout, who took part is told of the people of refits, as many kept as left out
-        if gain["attack"] == MEMBERSHIP:
+        if gain["attack"] == MEMBERSHIP and gain["by"] == "refits":
             right, wrong = (round(gain[side] * gain["people"]) for side in ("inside", "outside"))
             about = {"attack": MEMBERSHIP, "subject": gain["subject"], "people": 2 * gain["people"]}
             rows.append({**about, "claims": right + wrong, "right": right, "wrong": wrong})

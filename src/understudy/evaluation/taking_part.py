@@ -35,7 +35,7 @@ from understudy.evaluation.inputs.records import Records, possible, records_of, 
 from understudy.evaluation.shared.attack import attacks
 from understudy.evaluation.shared.attack_success import LEVEL, Tally
 from understudy.evaluation.shared.neighbours import Neighbours
-from understudy.evaluation.shared.results import Collected, frame
+from understudy.evaluation.shared.results import ATTACKS, Collected, frame
 
 FEWEST_REFITS = 4
 USUAL_REFITS = 12  # enough for an interval
@@ -43,6 +43,7 @@ MOST_REFITS = 60  # if a gain looks greater than the guarantee allows, or in a t
 MOST_PEOPLE = 2_000  # who are attacked in the refits
 MOST_TARGETS = 3  # the attributes that are guessed best
 RARE = 0.05  # the share of people called rare: those farthest from anybody else
+FEWEST_ASKED = 100  # people; a gain of fewer, if it may be chance, is not told first
 NOTABLE = 0.05  # a gain whose whole interval is above this is a red light
 FALSE_ALARM = 1e-3  # of all comparisons with the bound together
 CANARIES = 40  # invented people who are added to the data of the refits
@@ -260,7 +261,7 @@ def person_part(
     """The gain of every attack that has one, by the holdout if there is one, else by refits; or why there is none."""
     found = Collected()
     if comparison.outsiders is not None:
-        rows = gains_by_holdout(comparison, attacked)
+        rows = _by_holdout(comparison, attacked)
         how = "the people of the holdout"
     elif comparison.refit is None:
         return _not_measured(comparison.no_refit or "there is no holdout, and no way to make the release again")
@@ -474,24 +475,56 @@ def _by_refits(comparison: Comparison, refits: _Refits) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def gains_by_holdout(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """For each attack and subject: success on people in the data and on the people of the holdout."""
-    rows = []
-    told = [row for row in attacked if row["asked"] and row["control_asked"]]
-    for row in told:
-        release = Tally(
-            successes=row["successes"], guesses=row["guesses"], asked=row["asked"], independent=row["independent"]
-        )
-        control = Tally(
-            successes=row["control_successes"],
-            guesses=row["control_guesses"],
-            asked=row["control_asked"],
-            independent=row["control_independent"],
-        )
-        gain = gain_over_holdout(release, control, comparison.claimed, compared=len(told))
-        about = {"attack": row["attack"], "subject": row["subject"], "by": "holdout", "times": 1}
-        rows.append({**about, "people": row["asked"], **_numbers(gain)})
-    return rows
+def _by_holdout(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """For each attack and subject: success on people in the data and on the people of the holdout.
+
+    Attacks without a control are played on the people of both sides together, if they are about one person each.
+    """
+    together = comparison.with_outsiders()
+    alone = {row["attack"] for row in attacked if row["control_asked"] is None}
+    again = [
+        row
+        for name in sorted(alone)
+        if getattr(attacks[name], "of_one_person", False)
+        for row in attacks[name]().run(together).frames[ATTACKS].to_pylist()
+    ]
+    sides = [
+        (row["attack"], row["subject"], _release_side(row), _control_side(row))
+        for row in (*attacked, *again)
+        if row["asked"] and row["control_asked"]
+    ]
+    sides += [
+        (MEMBERSHIP, row["subject"], *_named(row)) for row in attacked if row["attack"] == MEMBERSHIP and row["asked"]
+    ]
+    return [
+        {
+            "attack": name, "subject": subject, "by": "holdout", "times": 1, "people": release.people,
+            **_numbers(gain_over_holdout(release, control, comparison.claimed, compared=len(sides))),
+        }
+        for name, subject, release, control in sides
+    ]  # fmt: skip
+
+
+def _release_side(row: Mapping[str, Any]) -> Tally:
+    return Tally(successes=row["successes"], guesses=row["guesses"], asked=row["asked"], independent=row["independent"])
+
+
+def _control_side(row: Mapping[str, Any]) -> Tally:
+    return Tally(
+        successes=row["control_successes"],
+        guesses=row["control_guesses"],
+        asked=row["control_asked"],
+        independent=row["control_independent"],
+    )
+
+
+def _named(row: Mapping[str, Any]) -> tuple[Tally, Tally]:
+    """Of as many people in the data as in the holdout: those of either side who are said to be in the data."""
+    people = row["asked"] // 2
+    return (
+        Tally(successes=row["claims_right"], guesses=people),
+        Tally(successes=row["claims"] - row["claims_right"], guesses=people),
+    )
 
 
 def _numbers(gain: Gain) -> dict[str, Any]:
@@ -503,14 +536,21 @@ def _numbers(gain: Gain) -> dict[str, Any]:
 
 
 def clearest(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The gain with the greatest lower limit; if no lower limit is above 0, the greatest gain.
+    """The gain with the greatest lower limit; if none is above 0, the greatest one, from enough people if possible.
 
-    >>> clearest([{"gain": 0.2, "gain_low": -0.1}, {"gain": 0.1, "gain_low": -0.01}])["gain"]
+    >>> many, few = {"people": 200, "times": 12}, {"people": 8, "times": 12}
+    >>> clearest([{"gain": 0.2, "gain_low": -0.1, **many}, {"gain": 0.1, "gain_low": -0.01, **many}])["gain"]
     0.2
-    >>> clearest([{"gain": 0.2, "gain_low": -0.1}, {"gain": 0.1, "gain_low": 0.01}])["gain"]
+    >>> clearest([{"gain": 0.2, "gain_low": -0.1, **few}, {"gain": 0.1, "gain_low": -0.01, **many}])["gain"]
     0.1
+    >>> clearest([{"gain": 0.2, "gain_low": 0.1, **few}, {"gain": 0.1, "gain_low": 0.01, **many}])["gain"]
+    0.2
     """
-    return max(rows, key=lambda row: (max(row["gain_low"], 0.0), row["gain"]))
+    sure = [row for row in rows if row["gain_low"] > 0]
+    if sure:
+        return max(sure, key=lambda row: (row["gain_low"], row["gain"]))
+    from_many = [row for row in rows if row["people"] * row["times"] >= FEWEST_ASKED]
+    return max(from_many or rows, key=lambda row: row["gain"])
 
 
 def _findings(rows: Sequence[Mapping[str, Any]], how: str) -> list[Finding]:

@@ -241,7 +241,7 @@ def attack_attributes(
     minimum.
     """
     columns = comparison.columns(tuple(targets))
-    everybody = comparison.reference(scene.people)
+    everybody = comparison.reference
     own, n, width = comparison.in_rank_order(everybody), len(everybody), len(comparison.names)
     chosen = comparison.affordable_people(
         len(scene.people), most or MOST_PEOPLE, "rank_attribution", differences=n * width * len(scene.tables)

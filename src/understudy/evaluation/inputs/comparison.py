@@ -99,6 +99,8 @@ class Comparison:
     """In a refit: who of everybody was kept."""
     compared: Flags | None = None
     """In a refit: who of everybody is compared; the others make the halves equal."""
+    once: bool = False
+    """Whether kept and left out mean in the data and in the holdout, compared once, in the release itself."""
 
     @property
     def schema(self) -> Schema:
@@ -163,20 +165,42 @@ class Comparison:
         vars(part).update(people=people, outsiders=outsiders, tables=tables)
         return part
 
-    def reference(self, people: Records) -> Records:
-        """Say among whom people are ranked: themselves, or in a refit everybody who might have been in it.
+    def with_outsiders(self) -> Comparison:
+        """Put people in the data and people of the holdout together beside the release, as a refit does.
 
-        Parameters
-        ----------
-        people
-            The people who are attacked.
+        Some attacks are right about a person or not depending on who else there is: whether somebody is alone in their
+        group, or has a double. If each side were attacked by itself, the one with fewer people would differ from the
+        other for that reason alone. Among all of them together a person has the same company on either side.
 
         Returns
         -------
-        Records
-            Those among whom they are ranked.
+        Comparison
+            Everybody of both sides; those in the data are kept, the others left out.
         """
-        return people if self.whole is None else self.whole.people
+        outsiders = self.outsiders
+        if outsiders is None:
+            raise ValueError("there is no holdout")
+        both = (self.people, outsiders)
+        everybody = replace(self, once=True, holdout=None, holdout_rows=None)
+        vars(everybody).update(
+            people=Records(
+                codes=np.concatenate([one.codes for one in both]),
+                positions=np.concatenate([one.positions for one in both]),
+            )
+        )
+        kept = np.repeat([True, False], [len(one) for one in both])
+        return everybody.in_refit(
+            asked=np.arange(len(kept)),
+            kept=kept,
+            compared=np.ones(len(kept), bool),
+            tables=self.tables,
+            targets=self.targets,
+        )
+
+    @property
+    def reference(self) -> Records:
+        """Those among whom people are ranked and counted: the data, or in a refit everybody who might be in it."""
+        return self.people if self.whole is None else self.whole.people
 
     @property
     def seconds(self) -> float:

@@ -1,0 +1,108 @@
+"""A holdout of any size: verdicts depend on who is in the data, and not on how many people each side has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import understudy as us
+from understudy.demo.people import make_people, people_schema
+from understudy.evaluation.inputs.comparison import compare
+from understudy.evaluation.risk import evaluate_risk
+from understudy.evaluation.shared.attack import attacks
+
+SCHEMA = people_schema()
+SIZES = ((600, 90), (150, 700))
+TOGETHER = ("cell_counts", "rank_linkage", "singling_out")  # right or wrong depending on who else there is
+
+
+def people(rows: int, seed: int) -> pa.Table:
+    return make_people(rows, seed=seed).select(list(SCHEMA.names))
+
+
+def judged(made: pa.Table, data: pa.Table, others: pa.Table) -> us.Section:
+    return us.attack(us.wrap(made, SCHEMA), data, holdout=others)
+
+
+def severe(section: us.Section) -> list[str]:
+    return [one.code for one in section if one.severity in ("warning", "problem") and one.code != "risk.rank_order"]
+
+
+@pytest.mark.parametrize(("size", "of_holdout"), SIZES)
+def test_an_independent_sample_has_no_red_light_with_a_small_or_a_large_holdout(size, of_holdout):
+    """When each side was attacked by itself, both had red lights: a larger file has fewer people who are alone."""
+    found = judged(people(size, 31), people(size, 32), people(of_holdout, 33))
+    lines = {row["name"]: row["light"] for row in found.frames["in_everyday_words"].to_pylist()}
+    assert {*TOGETHER, "membership"} <= {name for name, light in lines.items() if light in ("green", "amber")}
+    assert "red" not in lines.values()
+    assert severe(found) == []
+
+
+@pytest.mark.parametrize(("size", "of_holdout"), SIZES)
+def test_a_copy_is_red_with_a_small_or_a_large_holdout(size, of_holdout):
+    data = people(size, 34)
+    found = judged(data, data, people(of_holdout, 35))
+    lines = {row["name"]: row for row in found.frames["in_everyday_words"].to_pylist()}
+    for name in ("closest_record", "uniqueness", "singling_out", "rank_linkage", "membership"):
+        assert lines[name]["light"] == "red", name
+    assert "risk.person" in severe(found)
+    frame = found.frames["attacks"].to_pylist()
+    assert {row["attack"] for row in frame if row["control"] is None} >= set(TOGETHER)
+
+
+def test_one_attack_alone_is_judged_with_a_holdout_too():
+    data = people(300, 36)
+    found = us.attack(us.wrap(data, SCHEMA), data, holdout=people(100, 37), only=["singling_out"])
+    assert {row["attack"] for row in found.frames["person_part"].to_pylist()} == {"singling_out"}
+    assert "risk.person" in severe(found)
+
+
+def test_public_groups_are_nobody_s_success():
+    """Of a fixed attribute everybody knows who is alone in which group."""
+    draw = np.random.default_rng(38)
+    towns = tuple(range(60))
+    schema = us.Schema(
+        attributes=(
+            us.Attribute(name="town", levels=towns),
+            us.Attribute(name="street", levels=(0, 1, 2)),
+            us.Attribute(name="ill", levels=(False, True)),
+        )
+    )
+    data = pa.table(
+        {
+            "town": draw.integers(0, 60, 90),
+            "street": draw.integers(0, 3, 90),
+            "ill": draw.integers(0, 2, 90).astype(bool),
+        }
+    )
+    # Town and street as they are, and everything else made up.
+    made = us.wrap(data.set_column(2, "ill", pa.array(draw.integers(0, 2, 90).astype(bool))), schema)
+    rates = {}
+    for fixed in ((), ("town", "street")):
+        release = replace(made, statement=replace(made.statement, unit=us.Unit(fixed=fixed)))
+        comparison = compare(release, us.open_source(data, schema), keys=("town", "street"), targets=("ill",))
+        found = evaluate_risk(comparison, only=("singling_out", "cell_counts", "uniqueness"))
+        rates[fixed] = {
+            (row["attack"], row["subject"]): row["successes"] for row in found.frames["attacks"].to_pylist()
+        }
+    assert rates[()]["singling_out", "one attribute, copy 1"] > 0
+    assert rates["town", "street"]["singling_out", "one attribute, copy 1"] == 0
+    assert ("uniqueness", "town x street, copy 1") in rates[()]
+    assert ("uniqueness", "town x street, copy 1") not in rates["town", "street"]
+    counts = [rates[fixed]["cell_counts", "2-way cells of 1 or 2, copy 1"] for fixed in rates]
+    assert counts[1] < counts[0] / 2
+
+
+def test_together_means_every_attack_that_has_no_control():
+    data = people(80, 39)
+    comparison = compare(
+        us.wrap(data, SCHEMA), us.open_source(data, SCHEMA), holdout=us.open_source(people(40, 40), SCHEMA)
+    )
+    both = comparison.with_outsiders()
+    assert (len(both.people), len(both.outsiders), len(both.reference)) == (80, 40, 120)
+    for name in TOGETHER:
+        rows = attacks[name]().run(both).frames["attacks"].to_pylist()
+        assert all(row["control_asked"] is not None for row in rows), name
