@@ -85,7 +85,8 @@ def evaluate_risk(
     ]
     section = found.section()
     if only is None:
-        section = replace(section, frames={**board_frames(section), **section.frames})
+        known = comparison.schema.margin({*comparison.keys, *comparison.public}) if comparison.keys else ()
+        section = replace(section, frames={**board_frames(section, known), **section.frames})
     return section if ATTACKS in section.frames else replace(section, frames={**section.frames, ATTACKS: frame([])})
 
 
@@ -264,15 +265,20 @@ WHO = {
 Rows = Sequence[Mapping[str, Any]]
 
 
-def board_frames(section: Section) -> dict[str, pa.Table]:
-    """The three sentences, the lines of attacks and the false disclosures of a risk section."""
+def board_frames(section: Section, known: Sequence[str] = ()) -> dict[str, pa.Table]:
+    """The three sentences, the lines of attacks and the false disclosures of a risk section.
+
+    ``known`` are the attributes that an intruder knows; if there are none, all but the one that is guessed.
+    """
     attacked = section.frames[ATTACKS].to_pylist() if ATTACKS in section.frames else []
     if not attacked:
         return {}
     part = section.frames[PERSON_PART].to_pylist() if PERSON_PART in section.frames else []
     reason = next((one.title for one in section.findings if one.code == "risk.person.not_measured"), "")
     return {
-        FIRST_SCREEN: frame([_took_part(part, reason), _people_like_them(attacked, part), _told_false(attacked)]),
+        FIRST_SCREEN: frame(
+            [_took_part(part, reason), _people_like_them(attacked, part, known), _told_false(attacked)]
+        ),
         IN_WORDS: frame(_lines(attacked, part)),
         FALSE_DISCLOSURES: frame(_false(attacked, part)),
         LITERATURE: frame(_names()),
@@ -363,10 +369,15 @@ def _how(worst: Mapping[str, Any]) -> str:
     tried = f"{worst['people']:,} {'person' if worst['people'] == 1 else 'people'}"
     if worst["by"] == "refits":
         tried += f" at a time, by making the release {worst['times']} times again from half of the data"
-    return f"Of all attacks this one gains most: {words[:1].lower()}{words[1:]}{about}; it was tried on {tried}."
+    chosen = (
+        "Of all attacks this one gains most clearly"
+        if worst["gain_low"] > 0
+        else "No attack gains for certain. Among those tried on enough people this one has the greatest difference"
+    )
+    return f"{chosen}: {words[:1].lower()}{words[1:]}{about}; it was tried on {tried}."
 
 
-def _people_like_them(attacked: Rows, part: Rows) -> dict[str, Any]:
+def _people_like_them(attacked: Rows, part: Rows, known: Sequence[str]) -> dict[str, Any]:
     """What the release says about everybody, whether or not they took part.
 
     Where people who did not take part were not asked about, nothing is said of them: a copy of the data would be right
@@ -383,8 +394,10 @@ def _people_like_them(attacked: Rows, part: Rows) -> dict[str, Any]:
     alone = _thousand(best["baseline"])
     whom = "people, with or without that person in the data" if measured else "people who are in the data"
     unknown = "" if measured else " Whether it is as many of other people was not measured."
+    *most, last = [name for name in known if name != best["subject"]] or ["all other answers"]
+    knows = f"{', '.join(most)} and {last}" if most else last
     sentence = (
-        f"Whoever knows all other answers of a person guesses \u2018{best['subject']}\u2019 right for {right} of 1,000 "
+        f"Whoever knows {knows} of a person guesses \u2018{best['subject']}\u2019 right for {right} of 1,000 "
         f"{whom}. From the shares of each answer alone it is {alone}.{unknown}"
     )
     first = min(right, alone)

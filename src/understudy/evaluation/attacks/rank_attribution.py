@@ -51,7 +51,7 @@ class RankAttribution:
         "an attribute guessed from the synthetic records nearest in the others' ranks, M copies together"
     )
     needs: ClassVar[tuple[str, ...]] = ()
-    question: ClassVar[str] = "Guess where a person stands in one answer, knowing all their others"
+    question: ClassVar[str] = "Guess where a person stands in one answer from rows that stand alike in others"
     believed_by: ClassVar[str] = "whoever knows the original file but for one answer"
     of_one_person: ClassVar[bool] = True
     guesses_an_answer: ClassVar[bool] = True
