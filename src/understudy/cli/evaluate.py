@@ -456,7 +456,10 @@ def show_first_screen(section: Section, *, most: int) -> None:
     )
     say("more: because they took part. limit: what the guarantee allows. false: told something false.")
     if "not measured" in {row["light"] for row in lines[:most]}:
-        say("Not measured: what taking part adds is told by a --holdout, or by making the release again.")
+        say(
+            "Not measured: too few people, or neither a --holdout nor a release that can be made again tells what "
+            "taking part adds."
+        )
 
 
 def _light(light: str) -> Any:

@@ -26,6 +26,7 @@ from understudy.evaluation.taking_part import (
     RAREST,
     clearest,
     person_part,
+    told_by_enough,
 )
 from understudy.release import Release
 
@@ -460,8 +461,11 @@ def _lines(attacked: Rows, part: Rows) -> list[dict[str, Any]]:
         gains = [row for row in gains if not who or row["subject"] == who]
         gain = clearest(gains) if gains else None
         rows = [row for row in attacked if row["attack"] == name and row["asked"]]
-        best = max(rows, key=lambda row: _share(row, "successes"), default=None)
+        of_people = [row for row in rows if row["claims_of"]]  # the others are shares of cells or of statements
+        best = max(of_people, key=lambda row: _share(row, "successes"), default=None)
         about = (gain or best or {"subject": ""})["subject"]
+        if gain is not None and not told_by_enough(gain):
+            gain = best = None
         limit = None if gain is None else gain["most_allowed"]
         inside, outside = (_thousand(gain[side]) if gain else None for side in ("inside", "outside"))
         lines.append(

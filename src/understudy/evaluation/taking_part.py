@@ -43,7 +43,7 @@ MOST_REFITS = 60  # if a gain looks greater than the guarantee allows, or in a t
 MOST_PEOPLE = 2_000  # who are attacked in the refits
 MOST_TARGETS = 3  # the attributes that are guessed best
 RARE = 0.05  # the share of people called rare: those farthest from anybody else
-FEWEST_ASKED = 100  # people; a gain of fewer, if it may be chance, is not told first
+ENOUGH_PEOPLE = 50  # who were asked about; of fewer no gain that may be chance is told, and no lack of one
 NOTABLE = 0.05  # a gain whose whole interval is above this is a red light
 FALSE_ALARM = 1e-3  # of all comparisons with the bound together
 CANARIES = 40  # invented people who are added to the data of the refits
@@ -538,7 +538,7 @@ def _numbers(gain: Gain) -> dict[str, Any]:
 def clearest(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The gain with the greatest lower limit; if none is above 0, the greatest one, from enough people if possible.
 
-    >>> many, few = {"people": 200, "times": 12}, {"people": 8, "times": 12}
+    >>> many, few = {"people": 200, "times": 12}, {"people": 4, "times": 12}
     >>> clearest([{"gain": 0.2, "gain_low": -0.1, **many}, {"gain": 0.1, "gain_low": -0.01, **many}])["gain"]
     0.2
     >>> clearest([{"gain": 0.2, "gain_low": -0.1, **few}, {"gain": 0.1, "gain_low": -0.01, **many}])["gain"]
@@ -549,8 +549,12 @@ def clearest(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     sure = [row for row in rows if row["gain_low"] > 0]
     if sure:
         return max(sure, key=lambda row: (row["gain_low"], row["gain"]))
-    from_many = [row for row in rows if row["people"] * row["times"] >= FEWEST_ASKED]
-    return max(from_many or rows, key=lambda row: row["gain"])
+    return max([row for row in rows if told_by_enough(row)] or rows, key=lambda row: row["gain"])
+
+
+def told_by_enough(row: Mapping[str, Any]) -> bool:
+    """Whether a gain is sure, or so many people were asked about that its absence says something."""
+    return bool(row["gain_low"] > 0 or row["people"] * row["times"] >= ENOUGH_PEOPLE)
 
 
 def _findings(rows: Sequence[Mapping[str, Any]], how: str) -> list[Finding]:

@@ -10,12 +10,13 @@ import pytest
 
 import understudy as us
 from understudy.demo.people import make_people, people_schema
+from understudy.evaluation import risk
 from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.risk import evaluate_risk
 from understudy.evaluation.shared.attack import attacks
 
 SCHEMA = people_schema()
-SIZES = ((600, 90), (150, 700))
+SIZES = ((600, 210), (210, 600))
 TOGETHER = ("cell_counts", "rank_linkage", "singling_out")  # right or wrong depending on who else there is
 
 
@@ -33,10 +34,12 @@ def severe(section: us.Section) -> list[str]:
 
 @pytest.mark.parametrize(("size", "of_holdout"), SIZES)
 def test_an_independent_sample_has_no_red_light_with_a_small_or_a_large_holdout(size, of_holdout):
-    """When each side was attacked by itself, both had red lights: a larger file has fewer people who are alone."""
+    """When each side was attacked by itself, there were red lights: in a larger file fewer people are alone."""
     found = judged(people(size, 31), people(size, 32), people(of_holdout, 33))
     lines = {row["name"]: row["light"] for row in found.frames["in_everyday_words"].to_pylist()}
-    assert {*TOGETHER, "membership"} <= {name for name, light in lines.items() if light in ("green", "amber")}
+    assert {"rank_linkage", "singling_out", "membership"} <= {
+        name for name, light in lines.items() if light in ("green", "amber")
+    }
     assert "red" not in lines.values()
     assert severe(found) == []
 
@@ -58,6 +61,27 @@ def test_one_attack_alone_is_judged_with_a_holdout_too():
     found = us.attack(us.wrap(data, SCHEMA), data, holdout=people(100, 37), only=["singling_out"])
     assert {row["attack"] for row in found.frames["person_part"].to_pylist()} == {"singling_out"}
     assert "risk.person" in severe(found)
+
+
+def test_an_attack_on_hardly_anybody_is_neither_told_first_nor_called_safe():
+    part = {"by": "holdout", "times": 1, "outside": 0.0, "most_allowed": None, "above_bound": False, "light": "green"}
+    few = {**part, "attack": "cell_counts", "subject": "small", "people": 8, "inside": 0.75, "gain": 0.75,
+           "gain_low": -0.1, "gain_high": 0.96}  # fmt: skip
+    many = {**part, "attack": "matching", "subject": "copy 1", "people": 500, "inside": 0.02, "gain": 0.02,
+            "gain_low": -0.01, "gain_high": 0.05}  # fmt: skip
+    assert risk._took_part([few, many], "")["of_1000"] == 20
+    lines = {row["name"]: row for row in risk._lines([], [few, many])}
+    assert (lines["cell_counts"]["light"], lines["cell_counts"]["more"]) == ("not measured", None)
+    assert (lines["matching"]["light"], lines["matching"]["more"]) == ("green", 20)
+    sure = {**few, "gain_low": 0.3, "light": "red"}
+    assert risk._lines([], [sure])[0]["light"] == "red"  # a high risk is not hidden
+
+
+def test_the_second_sentence_says_what_the_intruder_knows():
+    data, others = people(200, 41), people(100, 42)
+    found = us.attack(us.wrap(data, SCHEMA), data, holdout=others, keys=["sex", "age", "region"])
+    second = found.frames["first_screen"].to_pylist()[1]["sentence"]
+    assert second.startswith("Whoever knows region, sex and age of a person guesses")
 
 
 def test_public_groups_are_nobody_s_success():
