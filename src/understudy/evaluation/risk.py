@@ -126,10 +126,11 @@ def _surely_personal(found: Collected) -> set[tuple[str, str]]:
     control, a warning depends on the difference of the two shares. Attacks that distinguish people in the data by
     themselves have no control; there it is the residual risk, at a level for all of them together (Bonferroni).
     """
-    alone = [row for row in found.attacked if row["personal"] and row["against"] != "control"]
+    part = found.frames[PERSON_PART].to_pylist() if PERSON_PART in found.frames else []
+    judged = {row["attack"] for row in part}
+    alone = [row for row in found.attacked if row["personal"] and row["attack"] not in judged]
     wider = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / max(len(alone), 1)) / Z
     sure = [row for row in alone if row["residual"] - wider * (row["residual"] - row["residual_low"]) > 0]
-    part = found.frames[PERSON_PART].to_pylist() if PERSON_PART in found.frames else []
     sure += [row for row in part if row["by"] == "holdout" and row["gain_low"] > 0]
     return {(row["attack"], row["subject"]) for row in sure}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,12 @@ import pytest
 import understudy as us
 from understudy.demo.people import make_people, people_schema
 from understudy.evaluation import risk
+from understudy.evaluation.gains import gain_over_holdout
 from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.risk import evaluate_risk
 from understudy.evaluation.shared.attack import attacks
+from understudy.evaluation.shared.attack_success import Tally
+from understudy.households.measures import _members_together
 
 SCHEMA = people_schema()
 SIZES = ((600, 210), (210, 600))
@@ -82,6 +86,24 @@ def test_the_second_sentence_says_what_the_intruder_knows():
     found = us.attack(us.wrap(data, SCHEMA), data, holdout=others, keys=["sex", "age", "region"])
     second = found.frames["first_screen"].to_pylist()[1]["sentence"]
     assert second.startswith("Whoever knows region, sex and age of a person guesses")
+
+
+def test_rows_that_belong_together_count_as_one():
+    inside, outside = Tally(successes=150, guesses=300), Tally(successes=90, guesses=300)
+    third = [Tally(successes=side.successes // 3, guesses=100) for side in (inside, outside)]
+    one, other = gain_over_holdout(inside, outside, None, rows_together=3), gain_over_holdout(*third, None)
+    assert (one.low, one.high) == pytest.approx((other.low, other.high))
+    assert one.low < gain_over_holdout(inside, outside, None).low
+    release = us.wrap(people(60, 43), SCHEMA)
+    unit = us.Unit(rows_per_unit=3, unit_id="person_id")
+    several = replace(release, statement=replace(release.statement, unit=unit))
+    data = us.open_source(people(60, 43), SCHEMA)
+    assert [compare(one, data).rows_together for one in (release, several)] == [1, 3]
+    assert compare(release, data, rows_together=2.5).rows_together == 2.5
+
+
+def test_members_of_a_household_are_worth_fewer_than_they_are():
+    assert _members_together(SimpleNamespace(owner=np.array([0, 0, 0, 1]))) == pytest.approx((9 + 1) / 4)
 
 
 def test_public_groups_are_nobody_s_success():

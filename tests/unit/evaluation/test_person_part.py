@@ -16,11 +16,12 @@ from understudy.core.phases import tell, told_to
 from understudy.demo.people import make_people, small_schema
 from understudy.errors import InputError
 from understudy.evaluation import risk, taking_part
+from understudy.evaluation.gains import gain_over_holdout, gain_over_refits, most_allowed
 from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.risk import evaluate_risk
 from understudy.evaluation.shared.attack import attacks
 from understudy.evaluation.shared.attack_success import Tally
-from understudy.evaluation.taking_part import gain_over_holdout, gain_over_refits, most_allowed, person_part
+from understudy.evaluation.taking_part import person_part
 
 SCHEMA = us.Schema(
     attributes=(

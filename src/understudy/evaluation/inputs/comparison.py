@@ -91,6 +91,8 @@ class Comparison:
     """How much each attribute counts where ranks are compared; empty: all alike."""
     seed: int = 0
     """Decides which people are attacked, where not all are."""
+    rows_together: float = 1.0
+    """How many rows are in the data, or in the holdout, together: they are worth one in an interval over a holdout."""
     finished: Callable[[str, Section], None] | None = None
     """Called with a name and what was found, whenever a measure or an attack is finished."""
     whole: Comparison | None = None
@@ -498,6 +500,7 @@ def compare(
     thorough: bool = False,
     rank_weights: Mapping[str, float] | None = None,
     seed: int = 0,
+    rows_together: float | None = None,
     finished: Callable[[str, Section], None] | None = None,
 ) -> Comparison:
     """Read the data once, and refuse what cannot be compared before anything long is computed.
@@ -509,7 +512,9 @@ def compare(
     synthetic one) adds the shadow-model attack. ``refit`` runs the plan of the release on other rows, given the number
     of the run. Without it ``no_refit`` says why. ``thorough`` gives refits more time and attacks more people.
     ``rank_weights`` says how much attributes count where ranks are compared; those not named count 1. ``seed`` decides
-    which people are attacked where not all are. ``finished`` is called with everything that was found as it comes.
+    which people are attacked where not all are. ``rows_together`` says how many rows at most belong together, such as
+    members of a household; by default those that one person may have by the unit of the release. ``finished`` is called
+    with everything that was found as it comes.
     """
     if not isinstance(release, Release):
         raise InputError(f"a release is needed, not a {type(release).__name__}; wrap any synthetic table with us.wrap.")
@@ -551,6 +556,7 @@ def compare(
         thorough=thorough,
         rank_weights=weights_of_ranks(schema, rank_weights),
         seed=seed,
+        rows_together=float(release.statement.unit.rows_per_unit) if rows_together is None else rows_together,
         finished=finished,
     )
     if comparison.outsiders is not None:
