@@ -360,7 +360,7 @@ def _by_holdout(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -
         row
         for name in sorted(alone)
         if getattr(attacks[name], "of_one_person", False)
-        for row in attacks[name]().run(together).frames[ATTACKS].to_pylist()
+        for row in attacks[name]().run(together).frames.get(ATTACKS, frame([])).to_pylist()
     ]
     sides = [
         (row["attack"], row["subject"], _release_side(row), _control_side(row))

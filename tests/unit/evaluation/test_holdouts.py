@@ -106,6 +106,20 @@ def test_members_of_a_household_are_worth_fewer_than_they_are():
     assert _members_together(SimpleNamespace(owner=np.array([0, 0, 0, 1]))) == pytest.approx((9 + 1) / 4)
 
 
+@pytest.mark.parametrize("with_holdout", [False, True])
+def test_a_file_of_twins_is_attacked_with_and_without_a_holdout(with_holdout):
+    """Nobody is alone in a file of one question, so nobody can have a double."""
+    schema = us.Schema(attributes=(us.Attribute(name="ill", levels=("no", "yes")),))
+    data, others = (pa.table({"ill": ["no", "yes"] * count}) for count in (80, 30))
+    source = us.open_source(data, schema)
+    refit = None if with_holdout else lambda rows, number: us.wrap(rows, schema)
+    holdout = us.open_source(others, schema) if with_holdout else None
+    found = evaluate_risk(compare(us.wrap(data, schema), source, holdout=holdout, refit=refit))
+    rows = found.frames["person_part"].to_pylist()
+    assert rows
+    assert "rank_linkage" not in {row["attack"] for row in rows}
+
+
 def test_public_groups_are_nobody_s_success():
     """Of a fixed attribute everybody knows who is alone in which group."""
     draw = np.random.default_rng(38)

@@ -107,7 +107,9 @@ def _in_refit(comparison: Comparison) -> list[Outcome]:
     shared = distinct_rows(everybody)
     asked = _asked(comparison, everybody.size)
     asked = asked[np.diff(shared.offsets)[shared.point_of[asked]] == 1]
-    doubles = {}
+    doubles: dict[str, Flags] = {}
+    if not len(asked):  # everybody has a twin
+        return []
     for number, copy in enumerate(comparison.tables, start=1):
         stretch = len(everybody) / len(copy)
         synthetic = (mid_rank_matrix(comparison.in_rank_order(copy)) - 0.5) * stretch + 0.5
