@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
@@ -86,8 +86,7 @@ def evaluate_risk(
     ]
     section = found.section()
     if only is None:
-        known = comparison.schema.margin({*comparison.keys, *comparison.public}) if comparison.keys else ()
-        section = replace(section, frames={**board_frames(section, known), **section.frames})
+        section = replace(section, frames={**board_frames(section, comparison.knows), **section.frames})
     return section if ATTACKS in section.frames else replace(section, frames={**section.frames, ATTACKS: frame([])})
 
 
@@ -267,10 +266,10 @@ WHO = {
 Rows = Sequence[Mapping[str, Any]]
 
 
-def board_frames(section: Section, known: Sequence[str] = ()) -> dict[str, pa.Table]:
+def board_frames(section: Section, knows: Callable[[str], str]) -> dict[str, pa.Table]:
     """The three sentences, the lines of attacks and the false disclosures of a risk section.
 
-    ``known`` are the attributes that an intruder knows; if there are none, all but the one that is guessed.
+    ``knows`` says in words what an intruder knows who guesses an attribute.
     """
     attacked = section.frames[ATTACKS].to_pylist() if ATTACKS in section.frames else []
     if not attacked:
@@ -279,7 +278,7 @@ def board_frames(section: Section, known: Sequence[str] = ()) -> dict[str, pa.Ta
     reason = next((one.title for one in section.findings if one.code == "risk.person.not_measured"), "")
     return {
         FIRST_SCREEN: frame(
-            [_took_part(part, reason), _people_like_them(attacked, part, known), _told_false(attacked)]
+            [_took_part(part, reason), _people_like_them(attacked, part, knows), _told_false(attacked)]
         ),
         IN_WORDS: frame(_lines(attacked, part)),
         FALSE_DISCLOSURES: frame(_false(attacked, part)),
@@ -379,7 +378,7 @@ def _how(worst: Mapping[str, Any]) -> str:
     return f"{chosen}: {words[:1].lower()}{words[1:]}{about}; it was tried on {tried}."
 
 
-def _people_like_them(attacked: Rows, part: Rows, known: Sequence[str]) -> dict[str, Any]:
+def _people_like_them(attacked: Rows, part: Rows, knows: Callable[[str], str]) -> dict[str, Any]:
     """What the release says about everybody, whether or not they took part.
 
     Where people who did not take part were not asked about, nothing is said of them: a copy of the data would be right
@@ -396,11 +395,9 @@ def _people_like_them(attacked: Rows, part: Rows, known: Sequence[str]) -> dict[
     alone = _thousand(best["baseline"])
     whom = "people, with or without that person in the data" if measured else "people who are in the data"
     unknown = "" if measured else " Whether it is as many of other people was not measured."
-    *most, last = [name for name in known if name != best["subject"]] or ["all other answers"]
-    knows = f"{', '.join(most)} and {last}" if most else last
     sentence = (
-        f"Whoever knows {knows} of a person guesses \u2018{best['subject']}\u2019 right for {right} of 1,000 "
-        f"{whom}. From the shares of each answer alone it is {alone}.{unknown}"
+        f"Whoever knows {knows(best['subject'])} of a person guesses \u2018{best['subject']}\u2019 right for {right} "
+        f"of 1,000 {whom}. From the shares of each answer alone it is {alone}.{unknown}"
     )
     first = min(right, alone)
     return _sentence(

@@ -309,8 +309,30 @@ class Comparison:
         tuple[str, ...]
             Names of attributes.
         """
-        wanted = {*self.keys, *self.public} if self.keys else set(self.names)
+        wanted = self._given if self.keys else set(self.names)
         return tuple(name for name in self.names if name in wanted and name != target)
+
+    def knows(self, *targets: str) -> str:
+        """Say in words what the intruder knows of a person.
+
+        Parameters
+        ----------
+        *targets
+            What the intruder wants to know.
+
+        Returns
+        -------
+        str
+            Such as ``sex, age and region``.
+        """
+        *most, last = [name for name in self.names if self.keys and name in self._given and name not in targets] or [
+            "all other answers"
+        ]
+        return f"{', '.join(most)} and {last}" if most else last
+
+    @property
+    def _given(self) -> set[str]:
+        return {*self.keys, *self.public}
 
     @cached_property
     def matching_keys(self) -> tuple[str, ...]:
