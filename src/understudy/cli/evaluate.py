@@ -174,7 +174,8 @@ def show_in_short(name: str, release: AnyRelease, evaluation: Evaluation) -> Non
 
 def _useful(utility: Section) -> list[str]:
     lines = [
-        f"Tables of {row['way']} attributes: {row['good']:,} good, {row['usable']:,} usable, {row['poor']:,} poor; "
+        f"Tables of {row['way']} {'attribute' if row['way'] == 1 else 'attributes'}: {row['good']:,} good, "
+        f"{row['usable']:,} usable, {row['poor']:,} poor; "
         f"mean S_pMSE {row['mean_s_pmse']:.3g} (1 is a correct model, below 10 good), worst {row['worst_table']} "
         f"({row['worst_s_pmse']:.3g})"
         for row in (utility.frames["ways"].to_pylist() if "ways" in utility.frames else ())
@@ -455,7 +456,10 @@ def show_first_screen(section: Section, *, most: int) -> None:
     )
     say("more: because they took part. limit: what the guarantee allows. false: told something false.")
     if "not measured" in {row["light"] for row in lines[:most]}:
-        say("Not measured: what taking part adds is told by a --holdout, or by making the release again.")
+        say(
+            "Not measured: too few people, or neither a --holdout nor a release that can be made again tells what "
+            "taking part adds."
+        )
 
 
 def _light(light: str) -> Any:

@@ -125,7 +125,7 @@ def compare_beside(
             if progress is not None:
                 progress(done * len(CURVE) + point + 1, total)
     found_all = Collected(frames={BESIDE: frame(_distinct(rows))})
-    found_all.findings.append(_finding(rows, wanted, attack.targets))
+    found_all.findings.append(_finding(rows, wanted, comparison.knows(*attack.targets), attack.targets))
     return found_all.section()
 
 
@@ -451,13 +451,13 @@ def _distinct(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(seen.values(), key=lambda row: (places[row["method"]], row["mean_s_pmse"]))
 
 
-def _finding(rows: Sequence[dict[str, Any]], wanted: float, targets: Sequence[str]) -> Finding:
+def _finding(rows: Sequence[dict[str, Any]], wanted: float, knows: str, targets: Sequence[str]) -> Finding:
     said = [f"{row['method']} {1000 * row['guessed_right']:.0f}" for row in rows if row["like_utility"]]
     return Finding(
         code="risk.beside",
         title=(
             f"at the utility of the release (mean S_pMSE of pairs {wanted:.3g}, within 5 percent) an intruder who "
-            f"knows all other answers guesses {', '.join(targets)} right, of 1,000 people on average: "
+            f"knows {knows} guesses {', '.join(targets)} right, of 1,000 people on average: "
             f"{'; '.join(said)}; from margins alone {1000 * rows[0]['from_margins']:.0f}"
         ),
         value=rows[0]["guessed_right"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
@@ -25,8 +25,8 @@ from understudy.evaluation.taking_part import (
     PERSON_PART,
     RAREST,
     clearest,
-    gains_by_holdout,
     person_part,
+    told_by_enough,
 )
 from understudy.release import Release
 
@@ -72,13 +72,13 @@ def evaluate_risk(
             comparison.finished(name, section)
         if attacking is not None:
             attacking(done + 1, len(names))
-    if only is None:
+    if only is None or comparison.outsiders is not None:
         measured = person_part(comparison, found.attacked, progress=part_of(progress, halfway, 1.0))
         found.add(measured)
         if comparison.finished is not None:
             comparison.finished(PERSON_PART, measured)
     found.findings = [
-        *_headlines(found.attacked, _surely_personal(comparison, found.attacked)),
+        *_headlines(found.attacked, _surely_personal(found)),
         *_told_of_samples(found),
         *_chosen_keys(comparison),
         *_without_order(comparison),
@@ -86,7 +86,7 @@ def evaluate_risk(
     ]
     section = found.section()
     if only is None:
-        section = replace(section, frames={**board_frames(section), **section.frames})
+        section = replace(section, frames={**board_frames(section, comparison.knows), **section.frames})
     return section if ATTACKS in section.frames else replace(section, frames={**section.frames, ATTACKS: frame([])})
 
 
@@ -118,18 +118,19 @@ def _missing(attack: type[Attack], comparison: Comparison) -> str:
     return " and ".join(NEEDED[need] for need in attack.needs if not has[need])
 
 
-def _surely_personal(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
+def _surely_personal(found: Collected) -> set[tuple[str, str]]:
     """Attacks and subjects whose whole interval shows a gain from people in the data.
 
     The interval of a residual risk is propagated, and too short if few people are attacked. So if there is a
     control, a warning depends on the difference of the two shares. Attacks that distinguish people in the data by
     themselves have no control; there it is the residual risk, at a level for all of them together (Bonferroni).
     """
-    alone = [row for row in attacked if row["personal"] and row["against"] != "control"]
+    part = found.frames[PERSON_PART].to_pylist() if PERSON_PART in found.frames else []
+    judged = {row["attack"] for row in part}
+    alone = [row for row in found.attacked if row["personal"] and row["attack"] not in judged]
     wider = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / max(len(alone), 1)) / Z
     sure = [row for row in alone if row["residual"] - wider * (row["residual"] - row["residual_low"]) > 0]
-    if comparison.outsiders is not None:
-        sure += [row for row in gains_by_holdout(comparison, attacked) if row["gain_low"] > 0]
+    sure += [row for row in part if row["by"] == "holdout" and row["gain_low"] > 0]
     return {(row["attack"], row["subject"]) for row in sure}
 
 
@@ -265,15 +266,20 @@ WHO = {
 Rows = Sequence[Mapping[str, Any]]
 
 
-def board_frames(section: Section) -> dict[str, pa.Table]:
-    """The three sentences, the lines of attacks and the false disclosures of a risk section."""
+def board_frames(section: Section, knows: Callable[[str], str]) -> dict[str, pa.Table]:
+    """The three sentences, the lines of attacks and the false disclosures of a risk section.
+
+    ``knows`` says in words what an intruder knows who guesses an attribute.
+    """
     attacked = section.frames[ATTACKS].to_pylist() if ATTACKS in section.frames else []
     if not attacked:
         return {}
     part = section.frames[PERSON_PART].to_pylist() if PERSON_PART in section.frames else []
     reason = next((one.title for one in section.findings if one.code == "risk.person.not_measured"), "")
     return {
-        FIRST_SCREEN: frame([_took_part(part, reason), _people_like_them(attacked, part), _told_false(attacked)]),
+        FIRST_SCREEN: frame(
+            [_took_part(part, reason), _people_like_them(attacked, part, knows), _told_false(attacked)]
+        ),
         IN_WORDS: frame(_lines(attacked, part)),
         FALSE_DISCLOSURES: frame(_false(attacked, part)),
         LITERATURE: frame(_names()),
@@ -364,10 +370,15 @@ def _how(worst: Mapping[str, Any]) -> str:
     tried = f"{worst['people']:,} {'person' if worst['people'] == 1 else 'people'}"
     if worst["by"] == "refits":
         tried += f" at a time, by making the release {worst['times']} times again from half of the data"
-    return f"Of all attacks this one gains most: {words[:1].lower()}{words[1:]}{about}; it was tried on {tried}."
+    chosen = (
+        "Of all attacks this one gains most clearly"
+        if worst["gain_low"] > 0
+        else "No attack gains for certain. Among those tried on enough people this one has the greatest difference"
+    )
+    return f"{chosen}: {words[:1].lower()}{words[1:]}{about}; it was tried on {tried}."
 
 
-def _people_like_them(attacked: Rows, part: Rows) -> dict[str, Any]:
+def _people_like_them(attacked: Rows, part: Rows, knows: Callable[[str], str]) -> dict[str, Any]:
     """What the release says about everybody, whether or not they took part.
 
     Where people who did not take part were not asked about, nothing is said of them: a copy of the data would be right
@@ -385,8 +396,8 @@ def _people_like_them(attacked: Rows, part: Rows) -> dict[str, Any]:
     whom = "people, with or without that person in the data" if measured else "people who are in the data"
     unknown = "" if measured else " Whether it is as many of other people was not measured."
     sentence = (
-        f"Whoever knows all other answers of a person guesses \u2018{best['subject']}\u2019 right for {right} of 1,000 "
-        f"{whom}. From the shares of each answer alone it is {alone}.{unknown}"
+        f"Whoever knows {knows(best['subject'])} of a person guesses \u2018{best['subject']}\u2019 right for {right} "
+        f"of 1,000 {whom}. From the shares of each answer alone it is {alone}.{unknown}"
     )
     first = min(right, alone)
     return _sentence(
@@ -448,8 +459,11 @@ def _lines(attacked: Rows, part: Rows) -> list[dict[str, Any]]:
         gains = [row for row in gains if not who or row["subject"] == who]
         gain = clearest(gains) if gains else None
         rows = [row for row in attacked if row["attack"] == name and row["asked"]]
-        best = max(rows, key=lambda row: _share(row, "successes"), default=None)
+        of_people = [row for row in rows if row["claims_of"]]  # the others are shares of cells or of statements
+        best = max(of_people, key=lambda row: _share(row, "successes"), default=None)
         about = (gain or best or {"subject": ""})["subject"]
+        if gain is not None and not told_by_enough(gain):
+            gain = best = None
         limit = None if gain is None else gain["most_allowed"]
         inside, outside = (_thousand(gain[side]) if gain else None for side in ("inside", "outside"))
         lines.append(
@@ -491,7 +505,7 @@ def _false(attacked: Rows, part: Rows) -> list[dict[str, Any]]:
         for row in attacked
     ]
     for gain in part:  # without a holdout, who took part is told of the people of refits, as many kept as left out
-        if gain["attack"] == MEMBERSHIP:
+        if gain["attack"] == MEMBERSHIP and gain["by"] == "refits":
             right, wrong = (round(gain[side] * gain["people"]) for side in ("inside", "outside"))
             about = {"attack": MEMBERSHIP, "subject": gain["subject"], "people": 2 * gain["people"]}
             rows.append({**about, "claims": right + wrong, "right": right, "wrong": wrong})

@@ -15,7 +15,6 @@ software: no person's behaviour can cause it.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,12 +29,13 @@ from understudy.core.result import Finding, Section
 from understudy.core.rules import limits_of, linked_limits
 from understudy.core.table import CodedTable
 from understudy.errors import UnderstudyError
+from understudy.evaluation.gains import FALSE_ALARM, NOTABLE, Gain, gain_over_holdout, gain_over_refits, most_allowed
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records, possible, records_of, with_nulls
 from understudy.evaluation.shared.attack import attacks
-from understudy.evaluation.shared.attack_success import LEVEL, Tally
+from understudy.evaluation.shared.attack_success import Tally
 from understudy.evaluation.shared.neighbours import Neighbours
-from understudy.evaluation.shared.results import Collected, frame
+from understudy.evaluation.shared.results import ATTACKS, Collected, frame
 
 FEWEST_REFITS = 4
 USUAL_REFITS = 12  # enough for an interval
@@ -43,8 +43,7 @@ MOST_REFITS = 60  # if a gain looks greater than the guarantee allows, or in a t
 MOST_PEOPLE = 2_000  # who are attacked in the refits
 MOST_TARGETS = 3  # the attributes that are guessed best
 RARE = 0.05  # the share of people called rare: those farthest from anybody else
-NOTABLE = 0.05  # a gain whose whole interval is above this is a red light
-FALSE_ALARM = 1e-3  # of all comparisons with the bound together
+ENOUGH_PEOPLE = 50  # who were asked about; of fewer no gain that may be chance is told, and no lack of one
 CANARIES = 40  # invented people who are added to the data of the refits
 MOST_CANARIES = 0.05  # as a share of the people
 EVERYBODY, RAREST, INVENTED = "everybody", "the rarest people", "invented people"
@@ -52,130 +51,6 @@ MEMBERSHIP, CLOSEST, OUTLIERS = "membership", "closest_record", "outliers"
 PERSON_PART = "person_part"
 # By attack and subject, for each refit: successes and people asked about, among those kept and those left out.
 Counts = dict[tuple[str, str], list[tuple[int, int, int, int]]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
-    """Success on people in the data and on others like them, as shares, and the difference with its interval."""
-
-    inside: float
-    outside: float
-    low: float
-    high: float
-    limit: float | None  # the most that the guarantee allows inside, given the success outside
-    above_limit: bool = False
-
-    @property
-    def value(self) -> float:
-        return self.inside - self.outside
-
-    @property
-    def light(self) -> str:
-        """Red: all of the interval is notable, or above what the guarantee allows. Amber: all of it is above 0."""
-        if self.above_limit or self.low > NOTABLE:
-            return "red"
-        return "amber" if self.low > 0 else "green"
-
-
-def most_allowed(outside: float, claimed: tuple[float, float] | None) -> float | None:
-    """The greatest probability of success inside that (epsilon, delta) allows, given the probability outside.
-
-    >>> round(most_allowed(0.1, (1.0, 0.0)), 4), round(most_allowed(0.9, (1.0, 0.0)), 4), most_allowed(0.5, None)
-    (0.2718, 0.9632, None)
-    """
-    if claimed is None:
-        return None
-    epsilon, delta = claimed
-    growth = math.exp(min(epsilon, 700.0))
-    return min(1.0, growth * outside + delta, 1 - (1 - outside - delta) / growth)
-
-
-def gain_over_refits(
-    counts: Sequence[tuple[int, int, int, int]], claimed: tuple[float, float] | None, *, compared: int = 1
-) -> Gain:
-    """The gain over refits with Student's interval; ``compared`` is the number of gains that are compared.
-
-    ``counts`` has, for each refit, successes and people asked about, first of those kept and then of those left out.
-
-    >>> found = gain_over_refits([(50, 100, 40, 100), (60, 100, 40, 100), (55, 100, 45, 100)], (1.0, 0.0))
-    >>> round(found.value, 4), found.low > 0, found.above_limit
-    (0.1333, False, False)
-    """
-    table = np.array(counts, np.float64)
-    inside, outside = table[:, 0] / table[:, 1], table[:, 2] / table[:, 3]
-    difference = inside - outside
-    spread = float(difference.std(ddof=1)) / math.sqrt(len(table))
-    half = _student(len(table), (1 - LEVEL) / compared / 2) * spread
-    above = False
-    if claimed is not None:
-        growth, alpha = math.exp(min(claimed[0], 700.0)), FALSE_ALARM / (4 * compared)
-        success_in = 1 - _at_most(1 - inside, table[:, 1], alpha)
-        failure_out = 1 - _at_most(outside, table[:, 3], alpha)
-        above = success_in > growth * _at_most(outside, table[:, 3], alpha) + claimed[1]
-        above |= failure_out > growth * _at_most(1 - inside, table[:, 1], alpha) + claimed[1]
-    mean = float(outside.mean())
-    return Gain(
-        inside=float(inside.mean()),
-        outside=mean,
-        low=float(difference.mean()) - half,
-        high=float(difference.mean()) + half,
-        limit=most_allowed(mean, claimed),
-        above_limit=above,
-    )
-
-
-def _student(refits: int, tail: float) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(refits - 1, 1 - tail))
-
-
-def _at_most(shares: Floats, people: Floats, alpha: float) -> float:
-    """An upper limit for the mean of the shares that refits gave, exceeded with probability about ``alpha``.
-
-    It is Clopper and Pearson's limit, for as many independent answers as the spread between refits implies, less some
-    because that spread is estimated. If no refit had a success, each refit counts as one answer: for shares in
-    [0, 1] with mean mu, all of n are 0 with probability (1 - mu)^n at most.
-    """
-    from scipy.special import betaincinv, ndtri
-
-    refits, mean = len(shares), float(shares.mean())
-    if mean == 0:
-        return 1 - float(alpha ** (1 / refits))
-    if mean == 1:
-        return 1.0
-    by_chance = mean * (1 - mean) / float(people.mean())
-    clustered = max(1.0, float(shares.var(ddof=1)) / by_chance)
-    estimated = (_student(refits, alpha) / float(ndtri(1 - alpha))) ** 2
-    answers = max(float(people.sum()) / clustered / estimated, 1.0)
-    return float(betaincinv(mean * answers + 1, max((1 - mean) * answers, 1e-9), 1 - alpha))
-
-
-def gain_over_holdout(
-    release: Tally, control: Tally, claimed: tuple[float, float] | None, *, compared: int = 1
-) -> Gain:
-    """The gain on the release itself: two shares of people, each with Wilson's interval (Newcombe 1998).
-
-    ``compared`` is the number of gains that are compared (Bonferroni). One release says nothing of other draws of the
-    noise, so the gain is never compared with the bound of the guarantee.
-    """
-    level = 1 - (1 - LEVEL) / compared
-    one, other = (
-        Tally(successes=side.successes, guesses=side.people, independent=_worth(side)).rate_at(level)
-        for side in (release, control)
-    )
-    inside, outside = (side.successes / max(side.people, 1) for side in (release, control))
-    down = math.hypot(inside - one.low, other.high - outside)
-    up = math.hypot(one.high - inside, outside - other.low)
-    gain = inside - outside
-    return Gain(inside=inside, outside=outside, low=gain - down, high=gain + up, limit=most_allowed(outside, claimed))
-
-
-def _worth(side: Tally) -> float | None:
-    """The effective number of answers, if answers come in clusters; people without an answer count fully."""
-    if side.independent is None or not side.guesses:
-        return None
-    return side.independent + side.people - side.guesses
 
 
 @dataclass(slots=True)
@@ -260,7 +135,7 @@ def person_part(
     """The gain of every attack that has one, by the holdout if there is one, else by refits; or why there is none."""
     found = Collected()
     if comparison.outsiders is not None:
-        rows = gains_by_holdout(comparison, attacked)
+        rows = _by_holdout(comparison, attacked)
         how = "the people of the holdout"
     elif comparison.refit is None:
         return _not_measured(comparison.no_refit or "there is no holdout, and no way to make the release again")
@@ -474,24 +349,60 @@ def _by_refits(comparison: Comparison, refits: _Refits) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def gains_by_holdout(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """For each attack and subject: success on people in the data and on the people of the holdout."""
-    rows = []
-    told = [row for row in attacked if row["asked"] and row["control_asked"]]
-    for row in told:
-        release = Tally(
-            successes=row["successes"], guesses=row["guesses"], asked=row["asked"], independent=row["independent"]
-        )
-        control = Tally(
-            successes=row["control_successes"],
-            guesses=row["control_guesses"],
-            asked=row["control_asked"],
-            independent=row["control_independent"],
-        )
-        gain = gain_over_holdout(release, control, comparison.claimed, compared=len(told))
-        about = {"attack": row["attack"], "subject": row["subject"], "by": "holdout", "times": 1}
-        rows.append({**about, "people": row["asked"], **_numbers(gain)})
-    return rows
+def _by_holdout(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """For each attack and subject: success on people in the data and on the people of the holdout.
+
+    Attacks without a control are played on the people of both sides together, if they are about one person each.
+    """
+    together = comparison.with_outsiders()
+    alone = {row["attack"] for row in attacked if row["control_asked"] is None}
+    again = [
+        row
+        for name in sorted(alone)
+        if getattr(attacks[name], "of_one_person", False)
+        for row in attacks[name]().run(together).frames.get(ATTACKS, frame([])).to_pylist()
+    ]
+    sides = [
+        (row["attack"], row["subject"], _release_side(row), _control_side(row))
+        for row in (*attacked, *again)
+        if row["asked"] and row["control_asked"]
+    ]
+    sides += [
+        (MEMBERSHIP, row["subject"], *_named(row)) for row in attacked if row["attack"] == MEMBERSHIP and row["asked"]
+    ]
+    return [
+        {
+            "attack": name, "subject": subject, "by": "holdout", "times": 1, "people": release.people,
+            **_numbers(
+                gain_over_holdout(
+                    release, control, comparison.claimed, compared=len(sides), rows_together=comparison.rows_together
+                )
+            ),
+        }
+        for name, subject, release, control in sides
+    ]  # fmt: skip
+
+
+def _release_side(row: Mapping[str, Any]) -> Tally:
+    return Tally(successes=row["successes"], guesses=row["guesses"], asked=row["asked"], independent=row["independent"])
+
+
+def _control_side(row: Mapping[str, Any]) -> Tally:
+    return Tally(
+        successes=row["control_successes"],
+        guesses=row["control_guesses"],
+        asked=row["control_asked"],
+        independent=row["control_independent"],
+    )
+
+
+def _named(row: Mapping[str, Any]) -> tuple[Tally, Tally]:
+    """Of as many people in the data as in the holdout: those of either side who are said to be in the data."""
+    people = row["asked"] // 2
+    return (
+        Tally(successes=row["claims_right"], guesses=people),
+        Tally(successes=row["claims"] - row["claims_right"], guesses=people),
+    )
 
 
 def _numbers(gain: Gain) -> dict[str, Any]:
@@ -503,14 +414,25 @@ def _numbers(gain: Gain) -> dict[str, Any]:
 
 
 def clearest(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The gain with the greatest lower limit; if no lower limit is above 0, the greatest gain.
+    """The gain with the greatest lower limit; if none is above 0, the greatest one, from enough people if possible.
 
-    >>> clearest([{"gain": 0.2, "gain_low": -0.1}, {"gain": 0.1, "gain_low": -0.01}])["gain"]
+    >>> many, few = {"people": 200, "times": 12}, {"people": 4, "times": 12}
+    >>> clearest([{"gain": 0.2, "gain_low": -0.1, **many}, {"gain": 0.1, "gain_low": -0.01, **many}])["gain"]
     0.2
-    >>> clearest([{"gain": 0.2, "gain_low": -0.1}, {"gain": 0.1, "gain_low": 0.01}])["gain"]
+    >>> clearest([{"gain": 0.2, "gain_low": -0.1, **few}, {"gain": 0.1, "gain_low": -0.01, **many}])["gain"]
     0.1
+    >>> clearest([{"gain": 0.2, "gain_low": 0.1, **few}, {"gain": 0.1, "gain_low": 0.01, **many}])["gain"]
+    0.2
     """
-    return max(rows, key=lambda row: (max(row["gain_low"], 0.0), row["gain"]))
+    sure = [row for row in rows if row["gain_low"] > 0]
+    if sure:
+        return max(sure, key=lambda row: (row["gain_low"], row["gain"]))
+    return max([row for row in rows if told_by_enough(row)] or rows, key=lambda row: row["gain"])
+
+
+def told_by_enough(row: Mapping[str, Any]) -> bool:
+    """Whether a gain is sure, or so many people were asked about that its absence says something."""
+    return bool(row["gain_low"] > 0 or row["people"] * row["times"] >= ENOUGH_PEOPLE)
 
 
 def _findings(rows: Sequence[Mapping[str, Any]], how: str) -> list[Finding]:

@@ -188,6 +188,7 @@ def _risk(
             holdout=None if others is None or others.rows < FEWEST else open_source(_values(others), plain),
             targets=_targets(release.schema, level),
             thorough=asked.thorough, no_refit=NOT_AGAIN,
+            rows_together=_members_together(truth) if level == "members" else 1.0,
         )  # fmt: skip
         section = evaluate_risk(comparison, progress=asked.progress)
         sections[CALLED.get(level, f"the {level}")] = section
@@ -195,6 +196,12 @@ def _risk(
         frames |= {f"{level}_{name}": table for name, table in section.frames.items()}
     board = joined_board_frames(sections, {CALLED["households"]: ONE_PERSON})
     return Section(findings=tuple(findings), frames={**board, **frames})
+
+
+def _members_together(linked: LinkedTable) -> float:
+    """How many members are worth one: a household is in the data or in the holdout as a whole (Kish 1965)."""
+    sizes = np.bincount(linked.owner).astype(np.float64)
+    return float(np.sum(sizes**2) / sizes.sum())
 
 
 def _beside(schema: LinkedSchema) -> tuple[str, ...]:

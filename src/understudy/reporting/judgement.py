@@ -167,9 +167,9 @@ def _risk(subject: Summary, evaluation: Evaluation | None) -> Card:
             allowed = "The guarantee states no limit for this."
         sure = part is None or part["gain_low"] > 0
         unit = "of 1,000 people, because they took part" if sure else "of 1,000 people, perhaps by chance"
-        found = "The attack that gains most is right about so many more of them than of others."
+        found = "The attack that gains most clearly is right about so many more of them than of others."
         if not sure:
-            found = "The attack that gains most was right about so many more who took part. It may gain nothing."
+            found = "No attack gains for certain. One was right about so many more who took part."
         return Card(
             title=title, number=f"{row['of_1000']:+,}", unit=unit, sentence=f"{found} {allowed}",
             tone=light,

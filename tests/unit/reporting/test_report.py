@@ -252,6 +252,7 @@ def test_the_card_of_risk_tells_of_the_attack_of_the_first_sentence(release, eva
             "light": "red",
         },
     ]
+    rows = [{**row, "people": 300, "times": 12} for row in rows]
     frames = {**evaluation.risk.frames, "person_part": pa.Table.from_pylist(rows)}
     first = evaluation.risk.frames["first_screen"].to_pylist()
     first[0]["of_1000"] = 7
@@ -260,11 +261,11 @@ def test_the_card_of_risk_tells_of_the_attack_of_the_first_sentence(release, eva
     card = judgement_of(summary_of(release), shown).cards[2]
     assert "allows 250 more at most" in card.sentence
     assert card.tone == "problem"  # a red light anywhere is not hidden
-    assert (card.unit, "It may gain nothing." in card.sentence) == ("of 1,000 people, perhaps by chance", True)
+    assert (card.unit, "No attack gains for certain." in card.sentence) == ("of 1,000 people, perhaps by chance", True)
     rows[1]["gain_low"] = 0.001
     frames["person_part"] = pa.Table.from_pylist(rows)
     card = judgement_of(summary_of(release), replace(evaluation, risk=replace(evaluation.risk, frames=frames))).cards[2]
-    assert (card.unit, "nothing" in card.sentence) == ("of 1,000 people, because they took part", False)
+    assert (card.unit, "No attack" in card.sentence) == ("of 1,000 people, because they took part", False)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1, 2.5])

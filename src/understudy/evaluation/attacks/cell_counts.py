@@ -7,9 +7,8 @@ the data: if it is near 100%, an empty synthetic cell tells that nobody is there
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import combinations
-from math import comb, prod
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +18,7 @@ from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of, side_of
-from understudy.evaluation.shared.attack_success import Believed, Tally
+from understudy.evaluation.shared.attack_success import Believed, Outcome, Tally
 from understudy.evaluation.shared.results import frame
 
 LARGEST_COUNT = 10  # greater synthetic counts are taken together
@@ -41,7 +40,7 @@ class CellCounts:
 
     def run(self, comparison: Comparison) -> Section:
         if comparison.whole is not None:
-            return section_of(outcomes=play_scenes(comparison, self.name, partial(_by_person, comparison)))
+            return section_of(outcomes=_by_person(comparison))
         rows: list[dict[str, Any]] = []
 
         def play(scene: Scene) -> dict[str, Tally]:
@@ -61,7 +60,7 @@ class CellCounts:
                     )
             return tallies
 
-        outcomes = play_scenes(comparison, self.name, play)
+        outcomes = play_scenes(comparison, self.name, play, control=False)
         left_out = {ways: _left_out(comparison, ways) for ways in WAYS}
         empty = [row for row in rows if row["synthetic_count"] == "0"]
         findings = [
@@ -90,29 +89,38 @@ class CellCounts:
         return section_of(outcomes=tuple(outcomes), frames={"cell_counts": frame(rows)}, findings=tuple(findings))
 
 
-def _by_person(comparison: Comparison, scene: Scene) -> dict[str, Tally]:
-    """In a refit: of the people in small groups of the data, those whose group's size the synthetic table tells.
+def _by_person(comparison: Comparison) -> list[Outcome]:
+    """In a refit: of the people in small groups, those whose group's size among everybody the synthetic table tells.
 
-    A person counts once for each small group they are in. Groups are those of two attributes.
+    Groups are those of two attributes. Who is in several small groups is asked about one of them, chosen at random.
     """
-    everybody, side = comparison.reference(scene.people).codes, side_of(comparison, scene.people)
-    shape = comparison.schema.shape()
-    right, asked = np.zeros(len(scene.tables), np.int64), 0
-    for columns in _with_room(shape, WAYS[0]):
+    everybody, shape = comparison.reference.codes, comparison.schema.shape()
+    generator = comparison.generator("small groups")
+    groups = np.zeros(len(everybody), np.int64)  # small groups of each person so far
+    told = np.zeros((len(comparison.tables), len(everybody)), bool)
+    for columns in _with_room(comparison, WAYS[0]):
         sizes = tuple(shape[column] for column in columns)
         cells = int(np.prod(sizes))
         group = np.ravel_multi_index(tuple(everybody[:, column] for column in columns), sizes)
         d = np.bincount(group, minlength=cells)
-        small = group[side & np.isin(d, SMALL)[group]]
-        asked += len(small)
-        for number, copy in enumerate(scene.tables):
+        small = np.flatnonzero(np.isin(d, SMALL)[group])
+        groups[small] += 1
+        chosen = small[generator.uniform(size=len(small)) * groups[small] < 1]  # each of k groups with chance 1 / k
+        for number, copy in enumerate(comparison.tables):
             flat = np.ravel_multi_index(tuple(copy.codes[:, column] for column in columns), sizes)
             s = np.bincount(flat, minlength=cells)
-            right[number] += np.sum(s[small] == d[small])
-    return {
-        f"{WAYS[0]}-way cells of 1 or 2, copy {number}": Tally(successes=int(count), guesses=asked)
-        for number, count in enumerate(right, start=1)
-    }
+            told[number, chosen] = (s == d)[group[chosen]]
+
+    def play(scene: Scene) -> dict[str, Tally]:
+        asked = side_of(comparison, scene.people) & (groups > 0)
+        return {
+            f"{WAYS[0]}-way cells of 1 or 2, copy {number}": Tally(
+                successes=int(np.sum(right & asked)), guesses=int(asked.sum())
+            )
+            for number, right in enumerate(told, start=1)
+        }
+
+    return play_scenes(comparison, CellCounts.name, play)
 
 
 def tables(comparison: Comparison, people: Records, copy: Records, ways: int) -> tuple[Integers, Integers]:
@@ -120,7 +128,7 @@ def tables(comparison: Comparison, people: Records, copy: Records, ways: int) ->
     shape = comparison.schema.shape()
     d: list[Integers] = []
     s: list[Integers] = []
-    for columns in _with_room(shape, ways):
+    for columns in _with_room(comparison, ways):
         sizes = tuple(shape[column] for column in columns)
         allowed = comparison.schema.allowed(tuple(comparison.names[column] for column in columns)).ravel()
         for counts, records in ((d, people), (s, copy)):
@@ -130,10 +138,17 @@ def tables(comparison: Comparison, people: Records, copy: Records, ways: int) ->
     return np.concatenate(d or empty), np.concatenate(s or empty)
 
 
-def _with_room(shape: tuple[int, ...], ways: int) -> list[tuple[int, ...]]:
+def _not_public(comparison: Comparison, ways: int) -> list[tuple[int, ...]]:
+    """All tables of so many attributes, but for those whose counts are public."""
+    public = set(comparison.columns(comparison.public))
+    return [columns for columns in combinations(range(len(comparison.names)), ways) if not public.issuperset(columns)]
+
+
+def _with_room(comparison: Comparison, ways: int) -> list[tuple[int, ...]]:
     """The tables that are counted: each that still fits ``MOST_CELLS`` cells together with those before it."""
+    shape = comparison.schema.shape()
     chosen, room = [], MOST_CELLS
-    for columns in combinations(range(len(shape)), ways):
+    for columns in _not_public(comparison, ways):
         cells = prod(shape[column] for column in columns)
         if cells <= room:
             chosen.append(columns)
@@ -142,8 +157,7 @@ def _with_room(shape: tuple[int, ...], ways: int) -> list[tuple[int, ...]]:
 
 
 def _left_out(comparison: Comparison, ways: int) -> int:
-    shape = comparison.schema.shape()
-    return comb(len(shape), ways) - len(_with_room(shape, ways))
+    return len(_not_public(comparison, ways)) - len(_with_room(comparison, ways))
 
 
 def real_given_synthetic(d: Integers, s: Integers) -> list[dict[str, Any]]:

@@ -51,7 +51,7 @@ class RankAttribution:
         "an attribute guessed from the synthetic records nearest in the others' ranks, M copies together"
     )
     needs: ClassVar[tuple[str, ...]] = ()
-    question: ClassVar[str] = "Guess where a person stands in one answer, knowing all their others"
+    question: ClassVar[str] = "Guess where a person stands in one answer from rows that stand alike in others"
     believed_by: ClassVar[str] = "whoever knows the original file but for one answer"
     of_one_person: ClassVar[bool] = True
     guesses_an_answer: ClassVar[bool] = True
@@ -241,7 +241,7 @@ def attack_attributes(
     minimum.
     """
     columns = comparison.columns(tuple(targets))
-    everybody = comparison.reference(scene.people)
+    everybody = comparison.reference
     own, n, width = comparison.in_rank_order(everybody), len(everybody), len(comparison.names)
     chosen = comparison.affordable_people(
         len(scene.people), most or MOST_PEOPLE, "rank_attribution", differences=n * width * len(scene.tables)

@@ -47,7 +47,7 @@ class RankLinkage:
         if comparison.whole is not None:
             return section_of(outcomes=_in_refit(comparison))
         rows: list[dict[str, Any]] = []
-        outcomes = play_scenes(comparison, self.name, lambda scene: self._play(scene, comparison, rows))
+        outcomes = play_scenes(comparison, self.name, lambda scene: self._play(scene, comparison, rows), control=False)
         return section_of(outcomes=tuple(outcomes), frames={"rank_distances": frame(rows)})
 
     def _play(self, scene: Scene, comparison: Comparison, rows: list[dict[str, Any]]) -> dict[str, Tally]:
@@ -103,11 +103,13 @@ def _in_refit(comparison: Comparison) -> list[Outcome]:
     A refit may have fewer rows than there are people. Records that are taken twice would never be anybody's only
     nearest, so here ranks are stretched to the number of people.
     """
-    everybody = mid_rank_matrix(comparison.in_rank_order(comparison.reference(comparison.people)))
+    everybody = mid_rank_matrix(comparison.in_rank_order(comparison.reference))
     shared = distinct_rows(everybody)
-    asked = comparison.some_people(len(everybody), FEWER, "rank_linkage in refits")
+    asked = _asked(comparison, everybody.size)
     asked = asked[np.diff(shared.offsets)[shared.point_of[asked]] == 1]
-    doubles = {}
+    doubles: dict[str, Flags] = {}
+    if not len(asked):  # everybody has a twin
+        return []
     for number, copy in enumerate(comparison.tables, start=1):
         stretch = len(everybody) / len(copy)
         synthetic = (mid_rank_matrix(comparison.in_rank_order(copy)) - 0.5) * stretch + 0.5
@@ -122,6 +124,20 @@ def _in_refit(comparison: Comparison) -> list[Outcome]:
         }
 
     return play_scenes(comparison, RankLinkage.name, play)
+
+
+def _asked(comparison: Comparison, values: int) -> Integers:
+    """Few people in each of many refits; if people are compared once, as many of either side as time allows."""
+    if not comparison.once:
+        return comparison.some_people(len(comparison.reference), FEWER, "rank_linkage in refits")
+    differences = 2 * LOOKS * values * len(comparison.tables)
+    asked = []
+    for people in (comparison.people, comparison.outsiders):
+        assert people is not None  # noqa: S101 - both sides are there
+        side = np.flatnonzero(side_of(comparison, people))
+        chosen = comparison.affordable_people(len(side), MOST_PEOPLE, RankLinkage.name, differences=differences)
+        asked.append(side[chosen])
+    return np.concatenate(asked)
 
 
 def mutual(people: Floats, synthetic: Floats, criterion: str = "sum", chosen: Integers | None = None) -> int:

@@ -3,8 +3,8 @@
 Univariate: one attribute and a value that one synthetic record has, or an extreme beyond which there is one. Several
 attributes: conditions that one synthetic record satisfies, added in random order until no other record does (equal
 for nominal attributes, at least or at most for ordered ones, after Giomi et al. 2023). A statement succeeds if it is
-true of exactly one person; the control tries the same statements on people who are not in the data. In a refit people
-are counted: those whom some statement singles out among everybody, kept or left out.
+true of exactly one person, and what it says of public attributes is not: who is alone in a public group is known. In a
+refit, and with a holdout, people are counted: those whom some statement singles out among everybody, kept or left out.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class SinglingOut:
                     believed=Believed(made=len(statements), right=true, people=0),
                 )
                 for subject, statements in _statements(comparison, scene.tables, STATEMENTS).items()
-                for true in [sum(len(true_of(scene.people, one)) == 1 for one in statements)]
+                for true in [len(_singled(comparison, scene.people, statements))]
             }
 
-        return section_of(outcomes=tuple(play_scenes(comparison, self.name, play)))
+        return section_of(outcomes=tuple(play_scenes(comparison, self.name, play, control=False)))
 
 
 def _statements(comparison: Comparison, tables: tuple[Records, ...], most: int) -> dict[str, list[list[Condition]]]:
@@ -80,11 +80,23 @@ def _statements(comparison: Comparison, tables: tuple[Records, ...], most: int) 
 
 def _singled_out(comparison: Comparison) -> dict[str, Integers]:
     """By kind and copy, the numbers of the people whom a statement of the refit singles out among everybody."""
-    everybody = comparison.reference(comparison.people)
+    most = STATEMENTS if comparison.once else FEWER
     return {
-        subject: np.unique([found[0] for one in statements if len(found := true_of(everybody, one)) == 1]).astype(int)
-        for subject, statements in _statements(comparison, comparison.tables, FEWER).items()
+        subject: np.unique(_singled(comparison, comparison.reference, statements)).astype(int)
+        for subject, statements in _statements(comparison, comparison.tables, most).items()
     }
+
+
+def _singled(comparison: Comparison, people: Records, statements: list[list[Condition]]) -> list[int]:
+    """For each statement that is true of one person, that person; not if public knowledge is true of nobody else."""
+    public = set(comparison.columns(comparison.public))
+    found = []
+    for statement in statements:
+        known = [condition for condition in statement if condition[0] in public]
+        who = true_of(people, statement)
+        if len(who) == 1 and not (known and len(true_of(people, known)) == 1):
+            found.append(int(who[0]))
+    return found
 
 
 def univariate(copy: Records, nominal: Flags) -> list[list[Condition]]:

@@ -50,7 +50,8 @@ class Uniqueness:
 
     def run(self, comparison: Comparison) -> Section:
         outcomes = []
-        for keys in [comparison.names] + ([comparison.keys] if comparison.keys else []):
+        known = set(comparison.keys) <= set(comparison.public)  # how many people share public keys is known
+        for keys in [comparison.names] + ([] if known else [comparison.keys]):
             label = "all attributes" if keys == comparison.names else " x ".join(keys)
             outcomes += play_scenes(comparison, self.name, partial(_play, comparison, keys, label))
         if comparison.whole is not None:
@@ -111,7 +112,7 @@ def _play(comparison: Comparison, keys: tuple[str, ...], label: str, scene: Scen
     tallies = {}
     for number, copy in enumerate(scene.tables, start=1):
         (data, people, others), cells = cell_numbers(
-            [comparison.reference(comparison.people).codes, scene.people.codes, copy.codes], columns, shape
+            [comparison.reference.codes, scene.people.codes, copy.codes], columns, shape
         )
         d, s = np.bincount(data, minlength=cells), np.bincount(others, minlength=cells)
         unique = d[people] == (1 if counted else 0)

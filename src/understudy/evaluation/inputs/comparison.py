@@ -18,7 +18,8 @@ from understudy.core.formula import parse_formula
 from understudy.core.result import Section
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
-from understudy.errors import InputError, SchemaError, UnsupportedError
+from understudy.errors import InputError, UnsupportedError
+from understudy.evaluation.inputs.checks import check_measures, check_names, require_same_codes, weights_of_ranks
 from understudy.evaluation.inputs.records import (
     Records,
     decided_by_schema,
@@ -42,7 +43,6 @@ DIFFERENCES = 4e8  # differences between values that an attack computes for one 
 THOROUGH = 10.0  # times as many in a thorough evaluation
 FEWEST_ASKED = 500  # people, whatever it takes
 REFIT_SECONDS, THOROUGH_SECONDS = 30.0, 450.0  # CPU time for making the release again
-NULLS = ("auto", "formula", "permutation", "copies")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -91,6 +91,8 @@ class Comparison:
     """How much each attribute counts where ranks are compared; empty: all alike."""
     seed: int = 0
     """Decides which people are attacked, where not all are."""
+    rows_together: float = 1.0
+    """How many rows are in the data, or in the holdout, together: they are worth one in an interval over a holdout."""
     finished: Callable[[str, Section], None] | None = None
     """Called with a name and what was found, whenever a measure or an attack is finished."""
     whole: Comparison | None = None
@@ -99,6 +101,8 @@ class Comparison:
     """In a refit: who of everybody was kept."""
     compared: Flags | None = None
     """In a refit: who of everybody is compared; the others make the halves equal."""
+    once: bool = False
+    """Whether kept and left out mean in the data and in the holdout, compared once, in the release itself."""
 
     @property
     def schema(self) -> Schema:
@@ -163,20 +167,42 @@ class Comparison:
         vars(part).update(people=people, outsiders=outsiders, tables=tables)
         return part
 
-    def reference(self, people: Records) -> Records:
-        """Say among whom people are ranked: themselves, or in a refit everybody who might have been in it.
+    def with_outsiders(self) -> Comparison:
+        """Put people in the data and people of the holdout together beside the release, as a refit does.
 
-        Parameters
-        ----------
-        people
-            The people who are attacked.
+        Some attacks are right about a person or not depending on who else there is: whether somebody is alone in their
+        group, or has a double. If each side were attacked by itself, the one with fewer people would differ from the
+        other for that reason alone. Among all of them together a person has the same company on either side.
 
         Returns
         -------
-        Records
-            Those among whom they are ranked.
+        Comparison
+            Everybody of both sides; those in the data are kept, the others left out.
         """
-        return people if self.whole is None else self.whole.people
+        outsiders = self.outsiders
+        if outsiders is None:
+            raise ValueError("there is no holdout")
+        both = (self.people, outsiders)
+        everybody = replace(self, once=True, holdout=None, holdout_rows=None)
+        vars(everybody).update(
+            people=Records(
+                codes=np.concatenate([one.codes for one in both]),
+                positions=np.concatenate([one.positions for one in both]),
+            )
+        )
+        kept = np.repeat([True, False], [len(one) for one in both])
+        return everybody.in_refit(
+            asked=np.arange(len(kept)),
+            kept=kept,
+            compared=np.ones(len(kept), bool),
+            tables=self.tables,
+            targets=self.targets,
+        )
+
+    @property
+    def reference(self) -> Records:
+        """Those among whom people are ranked and counted: the data, or in a refit everybody who might be in it."""
+        return self.people if self.whole is None else self.whole.people
 
     @property
     def seconds(self) -> float:
@@ -283,8 +309,30 @@ class Comparison:
         tuple[str, ...]
             Names of attributes.
         """
-        wanted = {*self.keys, *self.public} if self.keys else set(self.names)
+        wanted = self._given if self.keys else set(self.names)
         return tuple(name for name in self.names if name in wanted and name != target)
+
+    def knows(self, *targets: str) -> str:
+        """Say in words what the intruder knows of a person.
+
+        Parameters
+        ----------
+        *targets
+            What the intruder wants to know.
+
+        Returns
+        -------
+        str
+            Such as ``sex, age and region``.
+        """
+        *most, last = [name for name in self.names if self.keys and name in self._given and name not in targets] or [
+            "all other answers"
+        ]
+        return f"{', '.join(most)} and {last}" if most else last
+
+    @property
+    def _given(self) -> set[str]:
+        return {*self.keys, *self.public}
 
     @cached_property
     def matching_keys(self) -> tuple[str, ...]:
@@ -474,6 +522,7 @@ def compare(
     thorough: bool = False,
     rank_weights: Mapping[str, float] | None = None,
     seed: int = 0,
+    rows_together: float | None = None,
     finished: Callable[[str, Section], None] | None = None,
 ) -> Comparison:
     """Read the data once, and refuse what cannot be compared before anything long is computed.
@@ -485,17 +534,19 @@ def compare(
     synthetic one) adds the shadow-model attack. ``refit`` runs the plan of the release on other rows, given the number
     of the run. Without it ``no_refit`` says why. ``thorough`` gives refits more time and attacks more people.
     ``rank_weights`` says how much attributes count where ranks are compared; those not named count 1. ``seed`` decides
-    which people are attacked where not all are. ``finished`` is called with everything that was found as it comes.
+    which people are attacked where not all are. ``rows_together`` says how many rows at most belong together, such as
+    members of a household; by default those that one person may have by the unit of the release. ``finished`` is called
+    with everything that was found as it comes.
     """
     if not isinstance(release, Release):
         raise InputError(f"a release is needed, not a {type(release).__name__}; wrap any synthetic table with us.wrap.")
     schema = release.schema
     width = len(schema.names)
-    chosen_ways = _check_measures(release, ways, null, permutations)
+    chosen_ways = check_measures(release, ways, null, permutations)
     chosen_models = (models,) if isinstance(models, str) else tuple(models)
     for model in chosen_models:
         check_functions(schema, parse_formula(model, schema.names))
-    _check_names(release, keys, targets)
+    check_names(release, keys, targets)
     if thorough and holdout is None and refit is None and no_refit:
         raise UnsupportedError(
             f"a thorough evaluation makes the release again, and this one cannot be: {no_refit}. Give a holdout, or do "
@@ -525,8 +576,9 @@ def compare(
         refit=refit,
         no_refit=no_refit,
         thorough=thorough,
-        rank_weights=_rank_weights(schema, rank_weights),
+        rank_weights=weights_of_ranks(schema, rank_weights),
         seed=seed,
+        rows_together=float(release.statement.unit.rows_per_unit) if rows_together is None else rows_together,
         finished=finished,
     )
     if comparison.outsiders is not None:
@@ -534,66 +586,12 @@ def compare(
     return comparison
 
 
-def _check_measures(release: Release, ways: Sequence[int], null: str, permutations: int | None) -> tuple[int, ...]:
-    if null not in NULLS:
-        raise InputError(f"null ({null!r}) must be one of {', '.join(NULLS)}.")
-    if null == "copies" and release.copies < 2:
-        raise InputError("null 'copies' compares pairs of copies; this release has one. Use 'permutation'.")
-    whole = isinstance(permutations, int) and not isinstance(permutations, bool)
-    if permutations is not None and (not whole or permutations < 2):
-        raise InputError(f"permutations ({permutations}) must be a whole number of at least 2.")
-    chosen = tuple(dict.fromkeys(ways))
-    if not chosen or any(isinstance(way, bool) or not isinstance(way, int) or way < 1 for way in chosen):
-        raise InputError(f"ways ({', '.join(map(str, ways))}) must be whole numbers of at least 1.")
-    return chosen
-
-
-def _rank_weights(schema: Schema, weights: Mapping[str, float] | None) -> tuple[float, ...]:
-    if not weights:
-        return ()
-    schema.margin(tuple(weights))
-    for name, weight in weights.items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
-            raise InputError(f"the weight of '{name}' ({weight}) must be a number that is not negative.")
-    scale = tuple(float(weights.get(name, 1.0)) for name in schema.names)
-    if sum(weight > 0 for weight in scale) < 2:
-        raise InputError("at least two attributes must have a weight above 0 where ranks are compared.")
-    return scale
-
-
-def _check_names(release: Release, keys: Sequence[str], targets: Sequence[str]) -> None:
-    schema = release.schema
-    for what, names in (("keys", keys), ("targets", targets)):
-        if isinstance(names, str):
-            raise InputError(f"{what} ({names!r}) must be a list of attribute names.")
-        schema.margin(names)
-    both = sorted(set(keys) & set(targets))
-    if both:
-        raise InputError(f"'{both[0]}' is both a key and a target; an intruder who knows it need not learn it.")
-    public = sorted(set(targets) & set(release.statement.unit.fixed))
-    if public:
-        raise InputError(f"'{public[0]}' is public for every person by the unit of the release; it is no target.")
-
-
 def _read(source: Any, schema: Schema, what: str) -> tuple[CodedTable, pa.Table]:
     """Codes and rows from one reading."""
     if not isinstance(source, Source) or not hasattr(source, "confidential_table"):
         raise InputError(f"{what} must be a source; open them with understudy.open_source(data, release.schema).")
-    _require_same_codes(source.schema, schema, what)
+    require_same_codes(source.schema, schema, what)
     table, rows = source.confidential_table()
     if not table.rows:
         raise InputError(f"{what} have no rows; there is nothing to compare.")
     return CodedTable(schema=schema, columns=table.columns), rows
-
-
-def _require_same_codes(ours: Schema, theirs: Schema, what: str) -> None:
-    """Labels and ignored columns may differ; attributes, their levels and bins may not."""
-    if set(ours.names) != set(theirs.names):
-        odd = sorted(set(ours.names) ^ set(theirs.names))[0]
-        where = "the release" if odd in theirs.names else what
-        raise SchemaError(f"attribute '{odd}' is in {where} only; open the data with the schema of the release.")
-    for name in theirs.names:
-        if ours[name].code_names != theirs[name].code_names or ours[name].kind != theirs[name].kind:
-            raise SchemaError(
-                f"attribute '{name}' has other levels or bins in {what} than in the release; open them with its schema."
-            )

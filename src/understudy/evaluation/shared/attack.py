@@ -105,7 +105,9 @@ def side_of(comparison: Comparison, people: Records) -> Flags:
 attacks: Registry[type[Attack]] = Registry("attack", "understudy.evaluation.attacks")
 
 
-def play_scenes(comparison: Comparison, attack: str, game: Callable[[Scene], Mapping[str, Tally]]) -> list[Outcome]:
+def play_scenes(
+    comparison: Comparison, attack: str, game: Callable[[Scene], Mapping[str, Tally]], *, control: bool = True
+) -> list[Outcome]:
     """Play a game on every scene, and put the results together by subject.
 
     The release is played against the people in the data. The baseline is tables whose attributes are independent draws
@@ -120,6 +122,10 @@ def play_scenes(comparison: Comparison, attack: str, game: Callable[[Scene], Map
         The name of the attack.
     game
         Plays one scene, and tallies the guesses for each subject.
+    control
+        Whether there is a control. Not where success depends on how many people there are: then a holdout of another
+        size would differ for that reason alone. Such an attack is played on everybody together instead, if it says
+        ``of_one_person`` (see ``Comparison.with_outsiders``).
 
     Returns
     -------
@@ -129,16 +135,16 @@ def play_scenes(comparison: Comparison, attack: str, game: Callable[[Scene], Map
     release = game(Scene(people=comparison.people, tables=comparison.tables))
     in_refit = comparison.whole is not None  # there people are compared with people, and guessing does not matter
     baseline = release if in_refit else game(Scene(people=comparison.people, tables=comparison.independent_tables))
-    control = None
-    if comparison.outsiders is not None:
-        control = game(Scene(people=comparison.outsiders, tables=comparison.tables))
+    controls = None
+    if control and comparison.outsiders is not None:
+        controls = game(Scene(people=comparison.outsiders, tables=comparison.tables))
     return [
         Outcome(
             attack=attack,
             subject=subject,
             release=tally,
             baseline=baseline[subject],
-            control=None if control is None else control[subject],
+            control=None if controls is None else controls[subject],
         )
         for subject, tally in release.items()
     ]

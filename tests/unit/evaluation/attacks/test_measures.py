@@ -44,7 +44,8 @@ def records(table) -> Records:
 
 def of_records(schema, people, copies, **more) -> Comparison:
     """A comparison of records that were never in a file."""
-    made = Comparison(release=SimpleNamespace(schema=schema), original=None, original_rows=None, copies=copies, **more)
+    release = SimpleNamespace(schema=schema, statement=SimpleNamespace(unit=us.Unit()))
+    made = Comparison(release=release, original=None, original_rows=None, copies=copies, **more)
     vars(made).update(people=people, tables=tuple(copies), independent_tables=tuple(copies))
     return made
 
