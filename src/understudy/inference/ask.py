@@ -131,7 +131,9 @@ def ask(
     }  # fmt: skip
     if parsed.cuts:
         most, least = _answered(release, parsed.settled(most=True), **how), None
-        with suppress(InputError):  # the larger question was answered, so nobody surely meets the condition
+        # The larger question was answered, so nobody surely meets the condition. A difference or a ratio has no such
+        # least value.
+        with suppress(*(() if parsed.operator else (InputError,))):
             least = _answered(release, parsed.settled(most=False), **how)
         return between_edges(parsed, least, most)
     return _answered(release, parsed, **how)
@@ -563,7 +565,15 @@ def _information(
 def between_edges(question: Question, least: Answer | None, most: Answer) -> Answer:
     """The answer to a question with bounds inside bins; ``least`` is None if nobody surely meets it. The label is
     that of the worse answer, and at best ``range``."""
-    part = fmean(cut.part for cut in question.cuts)
+    # How far the estimate lies from the least to the largest answer: by the density of the people who may have the
+    # value. Of people who may be in a subgroup it is open which way they move a share.
+    parts = [
+        1 - cut.part if place else cut.part
+        for place, atom in enumerate(question.atoms)
+        if atom.condition is not None
+        for cut in atom.condition.cuts
+    ]
+    part = fmean(parts or [0.5])
     bins = ", ".join(sorted({cut.name for cut in question.cuts}))
     said = f"a bound lies inside a bin of {bins}: the interval allows for every position of people inside that bin"
     nobody = tuple(replace(one, value=0.0, low=0.0, high=0.0) for one in most.estimates)
