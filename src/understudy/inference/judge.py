@@ -21,7 +21,6 @@ from understudy.inference.bounded_shares import (
     effects_not_rejected,
     hidden_groups,
     identified_ranges,
-    is_subgroup_share,
     larger_reference,
     not_rejected,
 )
@@ -31,7 +30,7 @@ from understudy.inference.estimands import Estimand
 from understudy.inference.evidence import FEW_GROUPS, Drawn, Evidence, listed, nearest_question
 from understudy.inference.joined_tables import QUESTIONS, half_width
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, SELECTION, VALID, worst
-from understudy.inference.noise_aware import MODELLED, NoiseAware
+from understudy.inference.noise_aware import MODELLED, NoiseAware, is_quotient
 from understudy.inference.validity import NOT_SHOWN, unproved
 from understudy.inference.without_prior import (
     PAIRS,
@@ -64,6 +63,7 @@ OPEN_REFERENCE = (
     "every coefficient compares with the reference level, and noise hides how many of its people have the event; with "
     "the largest group as reference they may be closed"
 )
+NOTHING = "noise leaves every value there can be open"
 HIDDEN = "noise hides how many people this is about"
 ROUGH = "the posterior is too uneven for importance weights; its normal approximation is used"
 TOO_THIN = "the interval is far narrower than one from the records themselves, which no noisy table can justify"
@@ -139,16 +139,17 @@ class Judged:
         found = settle(found, evidence.raw, quantity, estimand.bounds, level=level, rng=rng, inside=inside)
         self.centre, self.low, self.high, self.spread = found.centre, found.low, found.high, found.spread
         self.alone, self.by_prior = found.alone, found.by_prior
-        if evidence.raw is not None and is_subgroup_share(estimand):
+        if evidence.raw is not None and is_quotient(estimand):
             self.by_prior = self.by_prior | hidden_groups(estimand, evidence.raw, level, rng)
             if 0 < self.by_prior.sum() <= MOST_SHARES:
-                low, high = not_rejected(estimand, evidence.raw, level, rng, which=self.by_prior)
-                self._leave_open(low, high, (low <= 0) & (high >= 1), level)
+                self._leave_open(
+                    *not_rejected(estimand, evidence.raw, level, rng, which=self.by_prior), estimand, level
+                )
         elif evidence.raw is not None and 0 < self.by_prior.sum() <= MOST_SHARES:
             ends = effects_not_rejected(estimand, evidence.raw, level, rng, which=self.by_prior)
             if ends is not None:
-                self._leave_open(*ends, np.asarray(~np.isfinite(ends).any(axis=0)), level)
-                other = larger_reference(estimand, evidence.raw, *ends)
+                self._leave_open(*ends, estimand, level)
+                other = larger_reference(estimand, evidence.raw, *ends[:2])
                 if other is not None:
                     self.warnings.append(f"{OPEN_REFERENCE}: {other}")
         self.earned = ~self.by_prior
@@ -167,7 +168,7 @@ class Judged:
         self.high = np.where(below, np.minimum(np.maximum(self.high, alone.half), 1.0), self.high)
         self.low = np.where(above, np.maximum(np.minimum(self.low, 1 - alone.half), 0.0), self.low)
 
-    def _leave_open(self, low: Floats, high: Floats, nothing: Flags, level: float) -> None:
+    def _leave_open(self, low: Floats, high: Floats, nothing: Flags, estimand: Estimand, level: float) -> None:
         """For what depends on its prior: all values that the noisy values do not reject. ``nothing``: that is all."""
         which = self.by_prior
         self.low, self.high = np.where(which, low, self.low), np.where(which, high, self.high)
@@ -177,6 +178,8 @@ class Judged:
         self.spread = np.where(which, np.where(np.isfinite(spread), spread, np.nan), self.spread)
         self.alone, self.by_prior = self.alone | which, np.zeros_like(which)
         self.lower(which & nothing, RANGE, HIDDEN)
+        if estimand.binned:  # every place of a number inside its bin is in it
+            self.labels = [worst((own, RANGE)) if flag else own for own, flag in zip(self.labels, which, strict=True)]
 
     def hold_against_tables(
         self, estimand: Estimand, evidence: NoiseAware, drawn: Drawn, level: float, rng: np.random.Generator
@@ -315,6 +318,16 @@ class Judged:
             raise UnsupportedError("in every group of this table there may be nobody. Ask about larger groups.")
         self.lower(empty, NOT_DETERMINED, "there may be nobody in it, given this release")
         self.low, self.high = np.where(empty, -np.inf, self.low), np.where(empty, np.inf, self.high)
+
+    def whole_range(self, bounds: tuple[float, float]) -> None:
+        """An interval of every value there can be holds the truth, whatever was chosen or assumed, and says nothing."""
+        if not np.isfinite(bounds).all():
+            return
+        every = (self.low <= bounds[0]) & (self.high >= bounds[1])
+        open_to_all = every & np.array([label != NOT_DETERMINED for label in self.labels])
+        if open_to_all.any():
+            self.labels = [RANGE if flag else own for own, flag in zip(self.labels, open_to_all, strict=True)]
+            self.lower(open_to_all, RANGE, NOTHING)
 
     def keep_width(self, sampling: Floats, level: float, bounds: tuple[float, float]) -> None:
         """Do not let an interval be far narrower than one from the records themselves.
