@@ -231,7 +231,7 @@ MOST_SHARES = 400  # of one answer: each takes some milliseconds
 # Shares from 0 to 1 that are tried; ends lie between two of them. On a scale of odds small shares differ.
 EVENLY = np.linspace(0, 1, 201)
 BY_ODDS = np.concatenate([[0.0], 1 / (1 + np.exp(np.linspace(9, -9, 361))), [1.0]])
-EVERYWHERE = np.union1d(EVENLY, BY_ODDS)  # means of skewed numbers are small beside the largest value
+EVERYWHERE = np.union1d(EVENLY[::4], BY_ODDS[::2])  # means of skewed numbers are small beside the largest value
 
 
 def quotients(part: Part, kind: str) -> list[Quotient]:

@@ -14,6 +14,7 @@ from understudy.core.questions import parse_question
 from understudy.demo.people import make_people, small_schema
 from understudy.inference.bounded_shares import effects_not_rejected, not_rejected
 from understudy.inference.estimands import make_estimand
+from understudy.inference.judge import Judged
 from understudy.inference.noise_aware import is_quotient
 from understudy.inference.without_prior import Raw, Settled, sampled, settle
 from understudy.privacy.randomness.streams import SeededStream
@@ -129,7 +130,7 @@ def test_means_ratios_and_effects_of_a_group_that_noise_hides_hold_the_truth(tex
     truth = asked.evaluate(cells[None, :])[0]
     lowest, highest = (end(cells[None, :])[0] if asked.binned else truth for end in (asked.lowest, asked.highest))
     rng, hits, closed = np.random.default_rng(9), [], []
-    for _ in range(40):
+    for _ in range(15):
         noisy = (rng.multinomial(PEOPLE, cells) + rng.normal(0, LITTLE, len(cells))) / PEOPLE
 
         def deviations(size, rng, noisy=noisy):
@@ -142,15 +143,14 @@ def test_means_ratios_and_effects_of_a_group_that_noise_hides_hold_the_truth(tex
             low, high, nothing = not_rejected(asked, raw, 0.95, rng)
         hits.append((low <= np.minimum(truth, lowest)) & (np.maximum(truth, highest) <= high))
         closed.append(~nothing)
-    assert np.mean(hits) > 0.9
+    assert np.mean(hits) > 0.75  # of 15 runs: fewer have a probability below 1e-4
     assert np.mean(closed) > 0.5  # not because everything is left open
 
 
-@pytest.mark.parametrize("text", ["mean(score, where=group == 'few')", "mean(hours, by=group)"])
-def test_with_less_noise_than_there_is_means_would_not_hold(text):
-    asked, cells = of_scores(text, "score" if "score" in text else "hours", {})
+def test_with_less_noise_than_there_is_means_would_not_hold():
+    asked, cells = of_scores("mean(score, where=group == 'few')", "score", {})
     truth, rng, hits = asked.evaluate(cells[None, :])[0], np.random.default_rng(9), []
-    for _ in range(60):
+    for _ in range(30):
         noisy = (rng.multinomial(PEOPLE, cells) + rng.normal(0, 3 * LITTLE, len(cells))) / PEOPLE
 
         def deviations(size, rng, noisy=noisy):
@@ -209,15 +209,18 @@ def test_numbers_of_people_in_groups_that_no_table_tells(one_way):
     assert set(answer.labels) == {"range"}
 
 
-def test_every_value_there_can_be_is_a_range(one_way):
-    _, release = one_way
-    for text in ("correlation(score, hours)", "proportion(score > 2, where=hours >= 40 and group == 'few')"):
-        try:
-            answer = us.infer(release, text, rng=np.random.default_rng(1))
-        except us.errors.UnsupportedError:
-            continue
-        if (answer.low, answer.high) in ((0.0, 1.0), (-1.0, 1.0)):
-            assert answer.validity == "range"
+def test_every_value_there_can_be_is_a_range_whatever_was_chosen():
+    found = Settled(
+        centre=np.array([0.5, 0.5, 0.5]), low=np.array([0.0, 0.0, 0.0]), high=np.array([1.0, 0.9, 1.0]),
+        spread=np.ones(3), by_prior=np.zeros(3, bool), alone=np.zeros(3, bool),
+    )  # fmt: skip
+    judged = Judged.begin(("a", "b", "c"), found, [])
+    judged.lower(np.array([True, True, False]), "selection not modelled", "chosen")
+    judged.whole_range((-np.inf, np.inf))  # nothing bounds such a quantity
+    assert judged.labels == ["selection not modelled", "selection not modelled", "valid"]
+    judged.whole_range((0.0, 1.0))
+    assert judged.labels == ["range", "selection not modelled", "range"]
+    assert "every value" in judged.warnings[-1]
 
 
 def test_an_answer_about_small_groups_is_valid_and_wide():
