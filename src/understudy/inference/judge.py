@@ -359,7 +359,8 @@ class Judged:
         """Let the sampling variance be a multiple of that of independent rows, whose standard error is ``sampling``.
         Returns by how many times intervals are longer at most."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            times = np.sqrt(np.maximum(1 + (factor - 1) * (sampling / self.spread) ** 2, 0.0))
+            part = np.where(sampling == 0, 0.0, sampling / self.spread)  # what is the same for everybody has neither
+            times = np.sqrt(np.maximum(1 + (factor - 1) * part**2, 0.0))
         unknown = ~np.isfinite(times)
         self.lower(unknown & np.isfinite(self.spread), MODEL, SEVERAL_ROWS)
         times = np.where(unknown, 1.0, times)

@@ -79,6 +79,8 @@ def test_an_answer_that_is_nearly_the_prior_says_so(sample, make_release):
 def test_several_rows_of_a_unit_are_warned_of(sample, make_release):
     release = make_release(sample, unit=us.Unit(kind="replace", rows_per_unit=3))
     assert any("up to 3 rows" in text for text in us.infer(release, "mean(age)", rng=rng()).warnings)
+    everybody = us.infer(release, "proportion(age >= 16)", rng=rng())  # whatever the rows of a unit are
+    assert (everybody.validity, everybody.low, everybody.high) == ("valid", 1.0, 1.0)
 
 
 def test_who_watches_hears_what_an_answer_is_doing(noisy):
