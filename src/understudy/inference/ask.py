@@ -454,7 +454,7 @@ def _from_draws(
         MODEL,  # an interval that comes from the prior covers always or never
         "the noise of this release leaves little to say here; the answer is close to its prior",
     )
-    judged.whole_range(estimand.bounds)
+    judged.whole_range(estimand)
     # A range is wide because tables or bins leave much open, and no sample would have an interval like it.
     information = tuple(None if label == RANGE else one for one, label in zip(information, judged.labels, strict=True))
     share = float(estimand.excluded(drawn.counts.astype(np.float64)).mean())

@@ -97,6 +97,15 @@ class Estimand:
         return (0.0 if self.parts[0].never_negative else -np.inf), np.inf
 
     @property
+    def everything(self) -> tuple[Floats, Floats]:
+        """The ends of an interval that says nothing, for each quantity; infinite where there are none."""
+        model, count = self.parts[0].model, len(self.names)
+        if model is not None:
+            return -model.certain(), model.certain()
+        low, high = self.bounds
+        return np.full(count, low), np.full(count, high)
+
+    @property
     def whole(self) -> bool:
         return all(part.whole for part in self.parts) and self.question.kind != "ratio"
 

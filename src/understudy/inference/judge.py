@@ -142,9 +142,13 @@ class Judged:
         if evidence.raw is not None and is_quotient(estimand):
             self.by_prior = self.by_prior | hidden_groups(estimand, evidence.raw, level, rng)
             if 0 < self.by_prior.sum() <= MOST_SHARES:
-                self._leave_open(
-                    *not_rejected(estimand, evidence.raw, level, rng, which=self.by_prior), estimand, level
-                )
+                low, high, nothing = not_rejected(estimand, evidence.raw, level, rng, which=self.by_prior)
+                hidden = self.by_prior & nothing
+                if hidden.any() and isinstance(evidence, NoiseAware) and can_be_bounded(evidence.local, estimand):
+                    # All bounds of sums hold together, whether or not noise hides a group, and so do the ends by them.
+                    least, most = identified_ranges(evidence.local, estimand, level)
+                    low, high = np.where(hidden, least, low), np.where(hidden, most, high)
+                self._leave_open(low, high, nothing, estimand, level)
         elif evidence.raw is not None and 0 < self.by_prior.sum() <= MOST_SHARES:
             ends = effects_not_rejected(estimand, evidence.raw, level, rng, which=self.by_prior)
             if ends is not None:
@@ -319,15 +323,17 @@ class Judged:
         self.lower(empty, NOT_DETERMINED, "there may be nobody in it, given this release")
         self.low, self.high = np.where(empty, -np.inf, self.low), np.where(empty, np.inf, self.high)
 
-    def whole_range(self, bounds: tuple[float, float]) -> None:
+    def whole_range(self, estimand: Estimand) -> None:
         """An interval of every value there can be holds the truth, whatever was chosen or assumed, and says nothing."""
-        if not np.isfinite(bounds).all():
+        least, most = estimand.everything
+        every = (self.low <= least) & (self.high >= most) & np.isfinite(least) & np.isfinite(most)
+        every &= np.array([label != NOT_DETERMINED for label in self.labels])
+        if not every.any():
             return
-        every = (self.low <= bounds[0]) & (self.high >= bounds[1])
-        open_to_all = every & np.array([label != NOT_DETERMINED for label in self.labels])
-        if open_to_all.any():
-            self.labels = [RANGE if flag else own for own, flag in zip(self.labels, open_to_all, strict=True)]
-            self.lower(open_to_all, RANGE, NOTHING)
+        if estimand.parts[0].model is not None:
+            self.low, self.high = np.where(every, -np.inf, self.low), np.where(every, np.inf, self.high)
+        self.labels = [RANGE if flag else own for own, flag in zip(self.labels, every, strict=True)]
+        self.lower(every, RANGE, NOTHING)
 
     def keep_width(self, sampling: Floats, level: float, bounds: tuple[float, float]) -> None:
         """Do not let an interval be far narrower than one from the records themselves.

@@ -158,6 +158,16 @@ class Model:
                 "estimate. Leave the term out, or merge its levels."
             )
 
+    def certain(self) -> Floats:
+        """How large each coefficient must be to make an outcome as good as certain; infinite if it is a number."""
+        if self.family in ("linear", "poisson"):
+            return np.full(len(self.names), np.inf)
+        of_columns = CERTAIN / np.maximum(np.abs(self.design).max(axis=0), np.finfo(float).tiny)
+        others = len(self.names) - len(of_columns)
+        if self.family == "multinomial":
+            return np.tile(of_columns, max(len(self.levels) - 1, 1))
+        return np.append(of_columns, np.full(others, CERTAIN))  # cut points of an ordered outcome
+
     def residuals(self, coefficients: Floats) -> Floats:
         """Outcome minus its fitted mean in each cell, for each row of coefficients: (S, cells, 1), or one for each
         level but the first of an outcome with several."""

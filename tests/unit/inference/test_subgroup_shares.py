@@ -177,6 +177,22 @@ def one_way():
     return frame, release
 
 
+def test_the_mean_of_a_group_that_noise_hides_is_a_range():
+    """150 people in a table whose cells have noise of 200: which scores people have is known for everybody."""
+    rng = np.random.default_rng(6)
+    group = np.where(np.arange(3000) < 150, "few", "many")
+    frame = pd.DataFrame({"group": group, "score": rng.choice([0, 1], 3000), "hours": rng.integers(0, 80, 3000)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        release = us.synthesize(
+            frame, schema=SCORES, method="ipf", budget=us.PureDP(epsilon="0.04"), stream=SeededStream(4)
+        )
+    answer = us.infer(release, "mean(score, by=group)", rng=np.random.default_rng(1))
+    few = answer.estimates[0]
+    assert answer.labels[0] == "range"
+    assert few.low <= frame.score[frame.group == "few"].mean() <= few.high
+
+
 @pytest.mark.parametrize(
     ("text", "true"),
     [
@@ -210,17 +226,36 @@ def test_numbers_of_people_in_groups_that_no_table_tells(one_way):
 
 
 def test_every_value_there_can_be_is_a_range_whatever_was_chosen():
+    asked = estimand("crosstab(sex, region)")
+    size = len(asked.names)
+    low, high = np.zeros(size), np.ones(size)
+    high[1] = 0.9
     found = Settled(
-        centre=np.array([0.5, 0.5, 0.5]), low=np.array([0.0, 0.0, 0.0]), high=np.array([1.0, 0.9, 1.0]),
-        spread=np.ones(3), by_prior=np.zeros(3, bool), alone=np.zeros(3, bool),
+        centre=np.full(size, 0.5), low=low, high=high, spread=np.ones(size), by_prior=np.zeros(size, bool),
+        alone=np.zeros(size, bool),
     )  # fmt: skip
-    judged = Judged.begin(("a", "b", "c"), found, [])
-    judged.lower(np.array([True, True, False]), "selection not modelled", "chosen")
-    judged.whole_range((-np.inf, np.inf))  # nothing bounds such a quantity
-    assert judged.labels == ["selection not modelled", "selection not modelled", "valid"]
-    judged.whole_range((0.0, 1.0))
-    assert judged.labels == ["range", "selection not modelled", "range"]
+    judged = Judged.begin(asked.names, found, [])
+    judged.lower(np.arange(size) < 2, "selection not modelled", "chosen")
+    judged.whole_range(asked)
+    assert judged.labels == ["range", "selection not modelled", *["range"] * (size - 2)]
     assert "every value" in judged.warnings[-1]
+
+
+def test_a_coefficient_that_may_be_anything_is_a_range_without_ends():
+    """Log odds from -240 to 240 were called valid."""
+    schema = SCHEMA
+    asked = make_estimand(parse_question("smokes ~ sex + region", schema, family="logit", event="yes"), schema)
+    size = len(asked.names)
+    found = Settled(
+        centre=np.zeros(size), low=np.full(size, -1.0), high=np.append(np.full(size - 1, 30.0), 1.0),
+        spread=np.ones(size), by_prior=np.zeros(size, bool), alone=np.zeros(size, bool),
+    )  # fmt: skip
+    found.low[1] = -30.0
+    judged = Judged.begin(asked.names, found, [])
+    judged.whole_range(asked)
+    assert judged.labels == ["valid", "range", *["valid"] * (size - 2)]
+    assert (judged.low[1], judged.high[1]) == (-np.inf, np.inf)
+    assert judged.high[0] == 30.0
 
 
 def test_an_answer_about_small_groups_is_valid_and_wide():
