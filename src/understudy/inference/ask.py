@@ -52,7 +52,7 @@ from understudy.inference.joined_tables import (
 )
 from understudy.inference.judge import MOST_ROOM, Judged, spread_of_records
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID, worst
-from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
+from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws, of_kinds
 from understudy.inference.noisy_scores import noise_inside
 from understudy.inference.sampling_design import design_factor, sampling_error
 from understudy.inference.validity import Validity, unproved, validity_of
@@ -194,7 +194,7 @@ def _answered(
         evidence = evidence_for(tables, estimand, prior=prior, shared=shared)
         tell("drawing from the posterior", 1, STAGES)
         drawn = evidence.draws(size if draws else _fewer(size, evidence), rng)
-        _check_subgroups(estimand, drawn)
+        _check_subgroups(estimand, drawn, bounded=_bounded(estimand, evidence, prior))
         return _from_draws(
             release,
             estimand,
@@ -364,8 +364,16 @@ def _check_nothing_drawn(prior: float | None, draws: int | None) -> None:
         raise InputError("a combining rule draws nothing; leave draws out.")
 
 
-def _check_subgroups(estimand: Estimand, drawn: Drawn) -> None:
-    """Refuse a subgroup that may be empty, a level nobody has, a separated outcome: the prior must not answer them."""
+def _bounded(estimand: Estimand, evidence: Evidence | NoiseAware, prior: float | None) -> bool:
+    """Whether every coefficient of a regression has bounds by the noisy values alone."""
+    return prior is None and evidence.raw is not None and of_kinds(estimand) is not None
+
+
+def _check_subgroups(estimand: Estimand, drawn: Drawn, *, bounded: bool) -> None:
+    """Refuse a subgroup that may be empty, a level nobody has, a separated outcome: the prior must not answer them.
+
+    ``bounded``: each coefficient has bounds without a prior, so that those of other levels have an answer.
+    """
     for inside in estimand.inside(drawn.counts.astype(np.float64)):
         empty = float(np.mean(inside < 1))
         if empty > EMPTY and estimand.question.kind != "count":
@@ -374,7 +382,7 @@ def _check_subgroups(estimand: Estimand, drawn: Drawn) -> None:
                 f"{empty:.2f}, given this release. Ask about a larger group."
             )
     for part, member in zip(estimand.parts, estimand.members, strict=True):
-        if part.model is not None:
+        if part.model is not None and not bounded:
             part.model.check((drawn.counts.mean(axis=0) @ member)[2:])
 
 
@@ -403,7 +411,7 @@ def _from_draws(
     judged = Judged.begin(estimand.names, found, warnings)
     tell("comparing the answer with the noisy values", 3, STAGES)
     if not stated_prior and (not estimand.of_counts or estimand.question.kind == "sum"):
-        judged.hold_against_noisy_values(estimand, evidence, level, rng)
+        judged.hold_against_noisy_values(estimand, evidence, drawn, level, rng)
     if isinstance(evidence, NoiseAware):
         judged.hold_against_tables(estimand, evidence, drawn, level, rng)
     if not estimand.of_counts:

@@ -16,6 +16,7 @@ from understudy.core.questions import OF_EVENTS
 from understudy.core.workload import quoted
 from understudy.errors import UnsupportedError
 from understudy.inference.estimands import FIRST, Estimand, Part
+from understudy.inference.evidence import Drawn
 from understudy.inference.noise_aware import (
     MOST_BOUNDED,
     Local,
@@ -231,6 +232,7 @@ MOST_SHARES = 400  # of one answer: each takes some milliseconds
 # Shares from 0 to 1 that are tried; ends lie between two of them. On a scale of odds small shares differ.
 EVENLY = np.linspace(0, 1, 201)
 BY_ODDS = np.concatenate([[0.0], 1 / (1 + np.exp(np.linspace(9, -9, 361))), [1.0]])
+HALF = 0.5  # of a person: fewer are none
 EVERYWHERE = np.union1d(EVENLY[::4], BY_ODDS[::2])  # means of skewed numbers are small beside the largest value
 
 
@@ -353,6 +355,22 @@ def _crossing(points: Floats, left: Floats, kept: int, step: int) -> float:
         return float(points[kept])
     part = left[kept] / (left[kept] - left[after])
     return float(points[kept] + part * (points[after] - points[kept]))
+
+
+def infinite_effects(estimand: Estimand, drawn: Drawn) -> Flags:
+    """The coefficients that may be infinite: as far as a release can tell, some kind of people that one compares has
+    nobody in it, or nobody or everybody of it has the event. Their draws are those of a prior."""
+    nothing = np.zeros(len(estimand.names), bool)
+    model = estimand.parts[0].model
+    if of_kinds(estimand) is None or model is None or model.family == "linear":
+        return nothing
+    loads, kinds, _ = _sums_of_kinds(estimand)
+    counts = drawn.counts.mean(axis=0) @ estimand.members[0][:, FIRST:]
+    inside, events = (counts @ np.array(one).T for one in ([k.inside for k in kinds], [k.low for k in kinds]))
+    few = events < HALF
+    if model.family in OF_EVENTS:
+        few |= inside - events < HALF
+    return np.asarray((loads != 0)[:, few].any(axis=1))
 
 
 def effects_not_rejected(

@@ -21,6 +21,7 @@ from understudy.inference.bounded_shares import (
     effects_not_rejected,
     hidden_groups,
     identified_ranges,
+    infinite_effects,
     larger_reference,
     not_rejected,
 )
@@ -113,7 +114,12 @@ class Judged:
         return ", ".join(chosen[:4]) + (f" and {len(chosen) - 4} more" if len(chosen) > 4 else "")
 
     def hold_against_noisy_values(
-        self, estimand: Estimand, evidence: Evidence | NoiseAware, level: float, rng: np.random.Generator
+        self,
+        estimand: Estimand,
+        evidence: Evidence | NoiseAware,
+        drawn: Drawn,
+        level: float,
+        rng: np.random.Generator,
     ) -> None:
         """Take the interval of the noisy values if the prior has moved that of the posterior (``settle``)."""
         if estimand.jumps:
@@ -121,7 +127,8 @@ class Judged:
         if estimand.groups == 1 and not estimand.of_counts:
             self.earned = np.ones(len(self.names), bool)  # it is the same for everybody, whatever the noise is
             return
-        if isinstance(evidence, Evidence) and estimand.groups <= FEW_GROUPS:
+        endless = infinite_effects(estimand, drawn)
+        if isinstance(evidence, Evidence) and estimand.groups <= FEW_GROUPS and not endless.any():
             self._reach_past_bounds(estimand, evidence.raw, level, rng)  # the prior is only half a person each
             return
         found = Settled(
@@ -149,7 +156,8 @@ class Judged:
                     least, most = identified_ranges(evidence.local, estimand, level)
                     low, high = np.where(hidden, least, low), np.where(hidden, most, high)
                 self._leave_open(low, high, nothing, estimand, level)
-        elif evidence.raw is not None and 0 < self.by_prior.sum() <= MOST_SHARES:
+        self.by_prior = self.by_prior | endless
+        if evidence.raw is not None and not is_quotient(estimand) and 0 < self.by_prior.sum() <= MOST_SHARES:
             ends = effects_not_rejected(estimand, evidence.raw, level, rng, which=self.by_prior)
             if ends is not None:
                 self._leave_open(*ends, estimand, level)
