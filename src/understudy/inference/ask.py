@@ -78,6 +78,7 @@ DRAWS_OF_REGRESSION, LEAST_DRAWS = 1500, 500
 MOST_NUMBERS = 3e9  # of conditional laws, up to which drawing takes seconds
 MOST_DRAWN = 800_000  # groups times draws, up to which drawing takes seconds
 WORK, MOST_WORK = 3e8, 2e7  # multiplications of one step of all fits, and of one fit, up to which it takes seconds
+MORE_STEPS = 3  # times as many steps in a fit of an outcome of several levels
 STAGES = 4  # steps of an answer, for progress reports
 LITTLE = 0.01  # as a share of the information in the records
 ROBUST = (*FAMILIES, "association", "ratio")  # kinds whose draws have far outliers
@@ -337,11 +338,12 @@ def ways_around_choice(release: Release, estimand: Estimand, level: float) -> li
 
 def _size(estimand: Estimand) -> int:
     """The number of draws that is worth the time. A regression that would take minutes is refused at once."""
-    work = max((part.model.work for part in estimand.parts if part.model is not None), default=0.0)
+    models = [part.model for part in estimand.parts if part.model is not None]
+    work = max((model.work for model in models), default=0.0)
     few = max(LEAST_DRAWS, MOST_DRAWN // estimand.groups)
     if not work:
         return min(DRAWS, few)
-    if work > MOST_WORK:
+    if max(model.work * (MORE_STEPS if model.levels else 1) for model in models) > MOST_WORK:
         size = max(len(part.names) for part in estimand.parts)
         raise UnsupportedError(
             f"this regression has {size:,} coefficients over so many cells that it would take minutes. Leave terms "
