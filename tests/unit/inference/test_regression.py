@@ -121,7 +121,7 @@ def test_draws_of_many_levels_end_where_single_fits_do_and_have_no_score_left():
 
 def test_a_regression_that_would_take_minutes_is_refused_before_anything_is_drawn():
     levels = np.array([f"v{code}" for code in range(12)])
-    sizes = {"a": 11, "b": 12, "c": 2}  # 130 coefficients: a fit of several levels takes more steps than others
+    sizes = {"a": 11, "b": 12, "c": 3}  # 140 coefficients: a fit of several levels takes more steps than others
     schema = us.Schema(
         attributes=tuple(us.Attribute(name=name, levels=tuple(levels[:size].tolist())) for name, size in sizes.items())
     )
