@@ -51,7 +51,8 @@ def draw_more(rng: np.random.Generator, people: Population, count: int, only: Se
     places = rng.permutation(len(makers))
     made = [makers[place](rng, people) for place in places]
     wanted = [one for one in made if one is not None][:count]
-    return [one for one in (*wanted, _at_an_edge(rng, people)) if one.kind.startswith(tuple(only) or "")]
+    bounds = (_at_an_edge(rng, people), _one_value(rng, people), _inside_bins(rng, people))
+    return [one for one in (*wanted, *bounds) if one.kind.startswith(tuple(only) or "")]
 
 
 def _names(people: Population, *, numeric: bool | None = None, least: int = 0) -> list[str]:
@@ -242,6 +243,58 @@ def _at_an_edge(rng: np.random.Generator, people: Population) -> Asked:
     shown = int(edge) if attribute.integer else edge
     text = f"proportion({name} {symbol} {shown})"
     return Asked(kind="proportion at an edge", text=text, true=_share(of, _known(people, [name])))
+
+
+def _value(rng: np.random.Generator, people: Population, name: str) -> float:
+    """A number that somebody has, which seldom is an edge."""
+    column = people.columns[name]
+    return float(rng.choice(column[~np.isnan(column)]))
+
+
+def _one_value(rng: np.random.Generator, people: Population) -> Asked:
+    """A share of people who have exactly one value."""
+    numbers = _names(people, numeric=True)
+    if not numbers:
+        return _proportion(rng, people)
+    (name,) = _some(rng, numbers, 1)
+    value = _value(rng, people, name)
+    shown = int(value) if people.schema[name].integer else value
+    of = people.columns[name] == value
+    symbol = str(rng.choice(["==", "!="]))
+    true = _share(of if symbol == "==" else ~of, _known(people, [name]))
+    return Asked(kind="proportion of one value", text=f"proportion({name} {symbol} {shown})", true=true)
+
+
+def _inside_bins(rng: np.random.Generator, people: Population) -> Asked:
+    """A share, a number of people or a difference of shares of a subgroup whose bound may lie inside a bin."""
+    numbers = _names(people, numeric=True)
+    if not numbers:
+        return _subgroup(rng, people)
+    (name,) = _some(rng, numbers, 1)
+    value = _value(rng, people, name)
+    shown = int(value) if people.schema[name].integer else value
+    inside = people.columns[name] < value
+    (other,) = _some(rng, _names(people), 1, [name])
+    text, of = _condition(rng, people, other)
+    known = _known(people, [name, other])
+    kind, below = str(rng.choice(["share", "count", "difference"])), f"proportion({text}, where={name} < {shown})"
+    if kind == "share":
+        return Asked(kind="subgroup inside bins", text=below, true=_share(of, known & inside))
+    if kind == "count":
+        both = of & known & inside
+
+        def true(rows: np.ndarray | None) -> np.ndarray:
+            return np.array([float((both if rows is None else both[rows]).sum())])
+
+        return Asked(
+            kind="subgroup inside bins", text=f"count({text}, where={name} < {shown})", true=true, of_records=True
+        )
+    one, two = _share(of, known & inside), _share(of, known & ~inside)
+    return Asked(
+        kind="subgroup inside bins",
+        text=f"{below} - proportion({text}, where={name} >= {shown})",
+        true=lambda rows: one(rows) - two(rows),
+    )
 
 
 def _mean_by(rng: np.random.Generator, people: Population) -> Asked | None:

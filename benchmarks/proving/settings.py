@@ -277,8 +277,12 @@ def _answer(
 
 
 def _real_width(asked: Asked, records: us.Release) -> np.ndarray | None:
-    """The width of a 95 percent interval from the records themselves, known by their bins; None where costly."""
-    estimand = make_estimand(parse_question(asked.text, records.schema, **asked.options), records.schema)
+    """The width of a 95 percent interval from the records themselves, known by their bins; None where costly, and where
+    a bound inside a bin leaves open who is meant."""
+    question = parse_question(asked.text, records.schema, **asked.options)
+    if question.cuts:
+        return None
+    estimand = make_estimand(question, records.schema)
     if estimand.groups > MOST_GROUPS or len(estimand.names) > 60:
         return None
     table = records.coded(1).counts(estimand.margin).reshape(-1)

@@ -36,7 +36,6 @@ make_estimand <- function(release, question) {
     })
     if (length(results) == 1) results[[1]] else results[[1]] - results[[2]]
   }
-  share <- parts[[1]]$kind %in% c("proportion", "crosstab")
   list(
     question = question, margin = margin, labels = match(key, distinct) - 1, groups = length(distinct),
     names = if (length(parts) == 1) parts[[1]]$names else question$kind, parts = parts, members = members,
@@ -45,9 +44,16 @@ make_estimand <- function(release, question) {
     highest = function(values) evaluate(values, c("highest", "lowest")),
     binned = any(vapply(parts, function(part) !is.null(part$lowest), NA)),
     losses = unique(unlist(lapply(parts, function(part) part$losses))),
-    bounds = if (!share) c(-Inf, Inf) else if (length(parts) > 1) c(-1, 1) else c(0, 1),
+    bounds = bounds_of(parts),
     axes = if (length(parts) == 1) parts[[1]]$axes else list()
   )
+}
+
+# The least and the most that a quantity can be.
+bounds_of <- function(parts) {
+  one <- parts[[1]]
+  ends <- if (one$kind %in% c("proportion", "crosstab")) c(0, 1) else if (is.null(one$ends)) c(-Inf, Inf) else one$ends
+  if (length(parts) > 1) c(ends[1] - ends[2], ends[2] - ends[1]) else ends
 }
 
 # How much of each row is in the subgroup of each part; in each group of by; left out for a missing value.
@@ -122,7 +128,7 @@ mean_part <- function(atom, release, codes) {
   list(
     groups = ifelse(own < attribute$bins, FIRST + own, EXCLUDED), count = FIRST + attribute$bins, names = "mean",
     evaluate = mean_of(numbers(attribute$means)), lowest = if (wide) mean_of(low), highest = if (wide) mean_of(last),
-    losses = losses, cells = 0
+    losses = losses, cells = 0, ends = c(min(low), max(last))
   )
 }
 

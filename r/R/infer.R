@@ -165,6 +165,7 @@ judge <- function(release, estimand, evidence, drawn, how, status, note, chosen)
   worth <- information_of(estimand, evidence, drawn, judged)
   little <- !is.na(worth) & worth < LITTLE * counted
   judged <- lower_labels(judged, little & !judged$alone & !judged$earned, "model-based", LITTLE_SAID)
+  judged <- whole_range(judged, estimand$bounds)
   worth[judged$labels == "range"] <- NA  # no sample would have an interval like it
   left_out <- mean(excluded_of(estimand, drawn$counts))
   if (left_out >= 0.5) {

@@ -136,7 +136,9 @@ hold_against_noisy_values <- function(judged, estimand, evidence, level) {
   judged <- settle(judged, raw, estimand$evaluate, estimand$bounds, level, inside)
   kinds <- vapply(estimand$parts, function(part) part$kind, "")
   shares <- !is.null(raw) && all(kinds %in% c("proportion", "crosstab"))
-  if (shares) judged$by_prior <- judged$by_prior | hidden_groups(estimand, raw, level)
+  if (shares || (!is.null(raw) && all(kinds == "mean"))) {
+    judged$by_prior <- judged$by_prior | hidden_groups(estimand, raw, level)
+  }
   if (shares && any(judged$by_prior) && sum(judged$by_prior) <= MOST_SHARES) {
     which <- judged$by_prior
     ends <- not_rejected(estimand, raw, level, which)
@@ -150,8 +152,20 @@ hold_against_noisy_values <- function(judged, estimand, evidence, level) {
     judged <- lower_labels(judged, which & ends[, 1] <= 0 & ends[, 2] >= 1, "range",
                            "noise hides how many people this is about")
   }
+  if (!is.null(raw) && any(judged$by_prior) && all(kinds == "mean")) {
+    unsupported("noise hides how many people this mean is about. Python's infer has the range that is left of it.")
+  }
   judged$earned <- !judged$by_prior
   lower_labels(judged, judged$by_prior, "model-based", BY_PRIOR)
+}
+
+# An interval of every value there can be holds the truth, whatever was chosen or assumed, and says nothing.
+whole_range <- function(judged, bounds) {
+  if (!all(is.finite(bounds))) return(judged)
+  every <- judged$low <= bounds[1] & judged$high >= bounds[2] & judged$labels != "not determined"
+  every <- every %in% TRUE
+  judged$labels[every] <- "range"
+  lower_labels(judged, every, "range", "noise leaves every value there can be open")
 }
 
 # Where noise makes a share smaller than 0 or larger than 1, its interval reaches as far as from 0 or 1.
@@ -185,9 +199,13 @@ not_rejected <- function(estimand, raw, level, which) {
   cbind(found[[1]][, 1] - found[[2]][, 2], found[[1]][, 2] - found[[2]][, 1])
 }
 
-# For each share of a part: who is in its subgroup, and who has its value.
+# For each share of a part: who is in its subgroup, and who has its value. Of a mean, who is in its subgroup.
 numerators <- function(part) {
   count <- part$count - FIRST
+  if (part$kind == "mean") {
+    group <- rep(seq_len(max(part$cells, 1)), each = count / max(part$cells, 1))
+    return(lapply(unique(group), function(one) list(inside = as.numeric(group == one))))
+  }
   eye <- diag(count)
   if (part$kind == "proportion") {
     return(lapply(seq(1, count, by = 2), function(place) {
@@ -198,7 +216,7 @@ numerators <- function(part) {
   lapply(seq_len(count), function(place) list(inside = as.numeric(among == among[place]), having = eye[, place]))
 }
 
-# The shares whose subgroup does not stand out from its noise, so that they are no smooth function of anything.
+# The shares and means whose subgroup does not stand out from its noise, so that they are no smooth function of anything.
 hidden_groups <- function(estimand, raw, level) {
   away <- raw$deviations(2 * PAIRS)
   found <- rep(FALSE, length(estimand$names))
@@ -316,7 +334,8 @@ keep_width <- function(judged, sampling, level, bounds) {
 
 # Units of several rows, which may all be alike: the sampling variance is at most `rows` times that of independent rows.
 several_rows <- function(judged, sampling, rows, bounds) {
-  times <- sqrt(pmax(1 + (rows - 1) * (sampling / judged$spread)^2, 0))
+  part <- ifelse(sampling == 0, 0, sampling / judged$spread) # what is the same for everybody has neither
+  times <- sqrt(pmax(1 + (rows - 1) * part^2, 0))
   unknown <- !is.finite(times)
   judged <- lower_labels(judged, unknown & is.finite(judged$spread), "model-based",
                          "a unit may have several rows; they are treated as independent, so intervals may be too short")

@@ -489,7 +489,13 @@ cuts_of <- function(condition) {
   if (is.null(condition)) return(list())
   if (condition$type == "among") return(if (is.null(condition$cut)) list() else list(condition))
   if (condition$type == "missing") return(list())
-  do.call(c, lapply(condition$parts, cuts_of))
+  found <- do.call(c, lapply(condition$parts, cuts_of))
+  if (condition$type != "not") return(found)
+  # What is turned round is met by the rest of the bin.
+  lapply(found, function(cut) {
+    cut$part <- 1 - cut$part
+    cut
+  })
 }
 
 # The same condition without the people of whom it is open whether they are meant; or with all of them.

@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import datetime
 import unicodedata
-from collections.abc import Mapping
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +39,7 @@ class Among:
     name: str
     codes: tuple[int, ...]
     cut: int | None = None  # the bin that a bound cuts through: some of it belongs to the codes
-    part: float = 0.0  # how much of it, by the density inside it
+    part: float = 0.0  # how much of it, by the density inside it (``cuts`` says how much of it meets a condition)
     said: str = ""  # what to say where such a bound cannot be asked for
 
     def truth(self, codes: CodedColumns) -> Flags:
@@ -102,7 +104,8 @@ class Joined:
 
     @property
     def cuts(self) -> tuple[Among, ...]:
-        return tuple(one for part in self.parts for one in part.cuts)
+        found = (one for part in self.parts for one in part.cuts)
+        return tuple(replace(one, part=1 - one.part) if self.word == "not" else one for one in found)
 
     def settled(self, *, most: bool) -> Joined:
         """Where it holds for sure, or with ``most`` wherever it may: what ``not`` turns round is turned round here."""
@@ -119,6 +122,7 @@ class Joined:
 
 
 Condition = Among | Missing | Joined
+Mark = int | float | datetime.date  # what a number or a date is compared with
 
 
 def read_condition(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str, depth: int = 0) -> Condition:
@@ -172,8 +176,7 @@ def _comparison(node: ast.Compare, schema: Schema, names: Mapping[str, str], tex
             attribute = schema[read_name(left, schema, names, text)]
             if not isinstance(right, ast.List | ast.Tuple | ast.Set) or not right.elts:
                 raise InputError(f"'{text}': write the values in brackets, as in region in ['North', 'West'].")
-            codes = {code for item in right.elts for code in _equal(attribute, _constant(item, text), text)}
-            among: Condition = Among(name=attribute.name, codes=tuple(sorted(codes)))
+            among = _one_of([_equal(attribute, _constant(item, text), text) for item in right.elts])
             parts.append(among if isinstance(operator, ast.In) else Joined(word="not", parts=(among,)))
             continue
         symbol = SYMBOLS.get(type(operator))
@@ -190,7 +193,7 @@ def _comparison(node: ast.Compare, schema: Schema, names: Mapping[str, str], tex
         attribute = schema[read_name(left, schema, names, text)]
         value = _constant(right, text)
         if symbol in ("==", "!="):
-            among = Among(name=attribute.name, codes=_equal(attribute, value, text))
+            among = _equal(attribute, value, text)
             parts.append(among if symbol == "==" else Joined(word="not", parts=(among,)))
         else:
             parts.append(_ordered(attribute, symbol, value, text))
@@ -211,26 +214,80 @@ def _constant(node: ast.expr, text: str) -> str | int | float | bool:
     return -value if negative and isinstance(value, int | float) else value
 
 
-def _equal(attribute: Attribute, value: str | int | float | bool, text: str) -> tuple[int, ...]:
+def _one_of(values: Sequence[Among]) -> Condition:
+    """Any of several values of one attribute."""
+    codes = tuple(sorted({code for one in values for code in one.codes}))
+    known = Among(name=values[0].name, codes=codes)
+    cut = tuple(one for one in values if one.cut is not None)
+    return Joined(word="or", parts=(known, *cut)) if cut else known
+
+
+def _equal(attribute: Attribute, value: str | int | float | bool, text: str) -> Among:
+    """Who has exactly one value: a level, a named code, a bin of one value, or a part of a bin."""
     wanted = level_text(value)
     if wanted in attribute.code_names:
         code = attribute.code_names.index(wanted)
         if code == attribute.missing_code:
             raise InputError(f"'{text}': ask for missing values with missing({attribute.name}).")
-        return (code,)
+        return Among(name=attribute.name, codes=(code,))
     numbers = level_numbers(attribute) or ()
     if not isinstance(value, str | bool) and value in numbers:  # 22 for the level "22.0"
-        return (numbers.index(value),)
+        return Among(name=attribute.name, codes=(numbers.index(value),))
     special = {level_text(code): attribute.bins + place for place, (code, _) in enumerate(attribute.special)}
     if wanted in special:
-        return (special[wanted],)
-    if attribute.levels or attribute.kind == "date" or isinstance(value, str):
+        return Among(name=attribute.name, codes=(special[wanted],))
+    if attribute.levels or (attribute.kind != "date" and isinstance(value, str | bool) and not attribute.clock):
         known = [name for code, name in enumerate(attribute.code_names) if code != attribute.missing_code]
         raise unknown_name(f"level of '{attribute.name}':", wanted, known)
-    raise InputError(
+    return _one_value(attribute, _mark(attribute, value, text), text)
+
+
+def _one_value(attribute: Attribute, value: Mark, text: str) -> Among:
+    """A number or a date: the bin it is in, which is cut unless nobody in it can have another value."""
+    edges = list(attribute.edges)
+    if not edges[0] <= value <= edges[-1]:  # type: ignore[operator]
+        raise InputError(
+            f"'{text}': '{attribute.name}' lies between {level_text(edges[0])} and {level_text(edges[-1])}."
+        )
+    if attribute.integer and value != int(value):  # type: ignore[arg-type]
+        return Among(name=attribute.name, codes=())
+    place = min(bisect_right(edges, value) - 1, attribute.bins - 1)
+    low, high, step = edges[place], edges[place + 1], _step(attribute)
+    # The last bin has its upper edge in it, so that it is one value only if both edges are equal.
+    if step is not None and (
+        low == high
+        or (place < attribute.bins - 1 and Fraction(str(as_number(high))) - Fraction(str(as_number(low))) <= step)
+    ):
+        return Among(name=attribute.name, codes=(place,))
+    points, weights = bins_of(attribute).nodes(place)
+    said = (
         f"'{text}': the release knows '{attribute.name}' by bins and cannot tell single values apart; ask for a range "
         f"between the edges {_listed(attribute)}."
     )
+    part = float(weights[points == as_number(value)].sum())
+    return Among(name=attribute.name, codes=(), cut=place, part=part, said=said)
+
+
+def _step(attribute: Attribute) -> Fraction | None:
+    """The least distance of two values; None if there is none."""
+    if attribute.kind == "date" or attribute.integer:
+        return Fraction(1)
+    digits = attribute.digits if attribute.bounds else attribute.decimals
+    return None if digits is None else Fraction(1, 10**digits)
+
+
+def _mark(attribute: Attribute, value: str | int | float | bool, text: str) -> Mark:
+    """The number or the date that a bound is."""
+    if attribute.kind == "date":
+        try:
+            return datetime.date.fromisoformat(str(value))
+        except ValueError:
+            raise InputError(f"'{text}': write dates as '2026-01-31'.") from None
+    if attribute.clock and isinstance(value, str):
+        value = value if (number := clock_number(value, attribute.clock)) is None else number
+    if isinstance(value, str | bool):
+        raise InputError(f"'{text}': '{attribute.name}' is compared with a number.")
+    return value
 
 
 def _listed(attribute: Attribute) -> str:
@@ -259,7 +316,8 @@ def _ordered(attribute: Attribute, symbol: str, value: str | int | float | bool,
         return Among(name=attribute.name, codes=tuple(range(first, attribute.bins) if upwards else range(first)))
     said = (
         f"'{text}': {symbol} {value} cuts through a bin of '{attribute.name}', and the release does not know where in "
-        f"its bin a value lies. Bounds can be {_listed(attribute)}."
+        f"its bin a value lies. Bounds can be {_listed(attribute)}. The nearest are "
+        f"{level_text(attribute.edges[cut])} and {level_text(attribute.edges[cut + 1])}."
     )
     if symbol in INSTEAD and value in attribute.edges and not attribute.integer:
         said = (
@@ -274,19 +332,8 @@ def _edge(
     attribute: Attribute, symbol: str, value: str | int | float | bool, text: str
 ) -> tuple[int, int | None, float]:
     """The number of bins below the bound; or the bin that it cuts through, and the share of it below, by density."""
-    bound: float | datetime.date
-    if attribute.kind == "date":
-        try:
-            bound = datetime.date.fromisoformat(str(value))
-        except ValueError:
-            raise InputError(f"'{text}': write dates as '2026-01-31'.") from None
-        step: object = datetime.timedelta(days=1)
-    else:
-        if attribute.clock and isinstance(value, str):
-            value = value if (number := clock_number(value, attribute.clock)) is None else number
-        if isinstance(value, str | bool):
-            raise InputError(f"'{text}': '{attribute.name}' is compared with a number.")
-        bound, step = value, 1
+    bound = _mark(attribute, value, text)
+    step: object = datetime.timedelta(days=1) if attribute.kind == "date" else 1
     edges = list(attribute.edges)
     if symbol in ("<=", ">"):  # up to and including the bound
         if bound == edges[-1]:

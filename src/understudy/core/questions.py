@@ -64,6 +64,29 @@ class Atom:
         found += [] if self.formula is None else self.formula.names
         return tuple(dict.fromkeys(found))
 
+    @property
+    def cuts(self) -> tuple[Among, ...]:
+        """The bounds in it that cut through a bin."""
+        return tuple(cut for one in (self.condition, self.where) if one is not None for cut in one.cuts)
+
+    def settled(self, *, most: bool) -> Atom:
+        """A share or a number of people without those of whom it is open whether they are meant; or with all of them.
+
+        A share in a subgroup is least if of the people who may be in the subgroup those are who have not the value, and
+        of those who have it only who surely is. It is largest the other way round.
+        """
+        if not self.cuts or self.condition is None:
+            return self
+        has = self.condition.settled(most=most)
+        if self.where is None:
+            return replace(self, condition=has)
+        within, others = self.where.settled(most=most), self.where.settled(most=not most)
+        if self.kind == "count" or within == others:
+            return replace(self, condition=has, where=within)
+        having = Joined(word="and", parts=(has, within))
+        lacking = Joined(word="and", parts=(Joined(word="not", parts=(has,)), others))
+        return replace(self, condition=has, where=Joined(word="or", parts=(having, lacking)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
@@ -84,16 +107,14 @@ class Question:
     @property
     def cuts(self) -> tuple[Among, ...]:
         """The bounds in it that cut through a bin."""
-        return tuple(cut for atom in self.atoms if atom.condition is not None for cut in atom.condition.cuts)
+        return tuple(cut for atom in self.atoms for cut in atom.cuts)
 
     def settled(self, *, most: bool) -> Question:
-        """The same question without the people of whom it is open whether they are meant; or with all of them."""
+        """The question whose true answer is the least that this one's can be, wherever in their bins people are; with
+        ``most`` the largest. What is subtracted, or divided by, is the largest for the least."""
         return replace(
             self,
-            atoms=tuple(
-                atom if atom.condition is None else replace(atom, condition=atom.condition.settled(most=most))
-                for atom in self.atoms
-            ),
+            atoms=tuple(atom.settled(most=most != bool(place)) for place, atom in enumerate(self.atoms)),
         )
 
 
@@ -162,14 +183,11 @@ def _read(
 
 
 def _check_cuts(atoms: tuple[Atom, ...]) -> None:
-    """A bound inside a bin goes with one share or number of people, and not with a subgroup: a share among people who
-    may or may not be meant has no simple bounds."""
+    """A bound inside a bin goes with shares and numbers of people: other quantities among people who may or may not be
+    meant have no simple bounds."""
     for atom in atoms:
-        cuts = () if atom.where is None else atom.where.cuts
-        if len(atoms) > 1 and atom.condition is not None:
-            cuts = (*cuts, *atom.condition.cuts)
-        if cuts:
-            raise InputError(cuts[0].said)
+        if atom.cuts and atom.condition is None:
+            raise InputError(atom.cuts[0].said)
 
 
 def _by(atom: Atom, by: tuple[str, ...], text: str) -> Atom:

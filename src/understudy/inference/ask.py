@@ -52,7 +52,7 @@ from understudy.inference.joined_tables import (
 )
 from understudy.inference.judge import MOST_ROOM, Judged, spread_of_records
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID, worst
-from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
+from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws, of_kinds
 from understudy.inference.noisy_scores import noise_inside
 from understudy.inference.sampling_design import design_factor, sampling_error
 from understudy.inference.validity import Validity, unproved, validity_of
@@ -78,6 +78,7 @@ DRAWS_OF_REGRESSION, LEAST_DRAWS = 1500, 500
 MOST_NUMBERS = 3e9  # of conditional laws, up to which drawing takes seconds
 MOST_DRAWN = 800_000  # groups times draws, up to which drawing takes seconds
 WORK, MOST_WORK = 3e8, 2e7  # multiplications of one step of all fits, and of one fit, up to which it takes seconds
+MORE_STEPS = 3  # times as many steps in a fit of an outcome of several levels
 STAGES = 4  # steps of an answer, for progress reports
 LITTLE = 0.01  # as a share of the information in the records
 ROBUST = (*FAMILIES, "association", "ratio")  # kinds whose draws have far outliers
@@ -131,7 +132,9 @@ def ask(
     }  # fmt: skip
     if parsed.cuts:
         most, least = _answered(release, parsed.settled(most=True), **how), None
-        with suppress(InputError):  # the larger question was answered, so nobody surely meets the condition
+        # The larger question was answered, so nobody surely meets the condition. A difference or a ratio has no such
+        # least value.
+        with suppress(*(() if parsed.operator else (InputError,))):
             least = _answered(release, parsed.settled(most=False), **how)
         return between_edges(parsed, least, most)
     return _answered(release, parsed, **how)
@@ -192,7 +195,7 @@ def _answered(
         evidence = evidence_for(tables, estimand, prior=prior, shared=shared)
         tell("drawing from the posterior", 1, STAGES)
         drawn = evidence.draws(size if draws else _fewer(size, evidence), rng)
-        _check_subgroups(estimand, drawn)
+        _check_subgroups(estimand, drawn, bounded=_bounded(estimand, evidence, prior))
         return _from_draws(
             release,
             estimand,
@@ -335,11 +338,12 @@ def ways_around_choice(release: Release, estimand: Estimand, level: float) -> li
 
 def _size(estimand: Estimand) -> int:
     """The number of draws that is worth the time. A regression that would take minutes is refused at once."""
-    work = max((part.model.work for part in estimand.parts if part.model is not None), default=0.0)
+    models = [part.model for part in estimand.parts if part.model is not None]
+    work = max((model.work for model in models), default=0.0)
     few = max(LEAST_DRAWS, MOST_DRAWN // estimand.groups)
     if not work:
         return min(DRAWS, few)
-    if work > MOST_WORK:
+    if max(model.work * (MORE_STEPS if model.levels else 1) for model in models) > MOST_WORK:
         size = max(len(part.names) for part in estimand.parts)
         raise UnsupportedError(
             f"this regression has {size:,} coefficients over so many cells that it would take minutes. Leave terms "
@@ -362,8 +366,16 @@ def _check_nothing_drawn(prior: float | None, draws: int | None) -> None:
         raise InputError("a combining rule draws nothing; leave draws out.")
 
 
-def _check_subgroups(estimand: Estimand, drawn: Drawn) -> None:
-    """Refuse a subgroup that may be empty, a level nobody has, a separated outcome: the prior must not answer them."""
+def _bounded(estimand: Estimand, evidence: Evidence | NoiseAware, prior: float | None) -> bool:
+    """Whether every coefficient of a regression has bounds by the noisy values alone."""
+    return prior is None and evidence.raw is not None and of_kinds(estimand) is not None
+
+
+def _check_subgroups(estimand: Estimand, drawn: Drawn, *, bounded: bool) -> None:
+    """Refuse a subgroup that may be empty, a level nobody has, a separated outcome: the prior must not answer them.
+
+    ``bounded``: each coefficient has bounds without a prior, so that those of other levels have an answer.
+    """
     for inside in estimand.inside(drawn.counts.astype(np.float64)):
         empty = float(np.mean(inside < 1))
         if empty > EMPTY and estimand.question.kind != "count":
@@ -372,7 +384,7 @@ def _check_subgroups(estimand: Estimand, drawn: Drawn) -> None:
                 f"{empty:.2f}, given this release. Ask about a larger group."
             )
     for part, member in zip(estimand.parts, estimand.members, strict=True):
-        if part.model is not None:
+        if part.model is not None and not bounded:
             part.model.check((drawn.counts.mean(axis=0) @ member)[2:])
 
 
@@ -401,7 +413,7 @@ def _from_draws(
     judged = Judged.begin(estimand.names, found, warnings)
     tell("comparing the answer with the noisy values", 3, STAGES)
     if not stated_prior and (not estimand.of_counts or estimand.question.kind == "sum"):
-        judged.hold_against_noisy_values(estimand, evidence, level, rng)
+        judged.hold_against_noisy_values(estimand, evidence, drawn, level, rng)
     if isinstance(evidence, NoiseAware):
         judged.hold_against_tables(estimand, evidence, drawn, level, rng)
     if not estimand.of_counts:
@@ -452,6 +464,7 @@ def _from_draws(
         MODEL,  # an interval that comes from the prior covers always or never
         "the noise of this release leaves little to say here; the answer is close to its prior",
     )
+    judged.whole_range(estimand)
     # A range is wide because tables or bins leave much open, and no sample would have an interval like it.
     information = tuple(None if label == RANGE else one for one, label in zip(information, judged.labels, strict=True))
     share = float(estimand.excluded(drawn.counts.astype(np.float64)).mean())
@@ -563,7 +576,15 @@ def _information(
 def between_edges(question: Question, least: Answer | None, most: Answer) -> Answer:
     """The answer to a question with bounds inside bins; ``least`` is None if nobody surely meets it. The label is
     that of the worse answer, and at best ``range``."""
-    part = fmean(cut.part for cut in question.cuts)
+    # How far the estimate lies from the least to the largest answer: by the density of the people who may have the
+    # value. Of people who may be in a subgroup it is open which way they move a share.
+    parts = [
+        1 - cut.part if place else cut.part
+        for place, atom in enumerate(question.atoms)
+        if atom.condition is not None
+        for cut in atom.condition.cuts
+    ]
+    part = fmean(parts or [0.5])
     bins = ", ".join(sorted({cut.name for cut in question.cuts}))
     said = f"a bound lies inside a bin of {bins}: the interval allows for every position of people inside that bin"
     nobody = tuple(replace(one, value=0.0, low=0.0, high=0.0) for one in most.estimates)

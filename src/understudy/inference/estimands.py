@@ -52,6 +52,8 @@ class Part:
     cells: int = 0  # groups of ``by``; 0: everybody together
     axes: Axes = ()  # the attributes of a table with their levels
     base: Integers | None = None  # for each share of a table, among whom it is a share; None: among everybody
+    ends: tuple[Floats, Floats] | None = None  # of a mean, also one that a regression is made of: for each group of
+    # cells the least and the largest value of the number; one set for all groups of ``by``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,9 +81,12 @@ class Estimand:
     @property
     def bounds(self) -> tuple[float, float]:
         """The least and the most the quantity can be: a share lies in 0 to 1 whatever a normal approximation says."""
-        kind, word = self.question.atoms[0].kind, self.question.kind
+        kind, word, ends = self.question.atoms[0].kind, self.question.kind, self.parts[0].ends
         if word == "ratio":
             return 0.0, np.inf
+        if kind == "mean" and ends is not None:
+            low, high = float(ends[0].min()), float(ends[1].max())
+            return (low - high, high - low) if word == "difference" else (low, high)
         share = kind in ("crosstab", "proportion", "gini", POVERTY)
         if word == "difference":
             return (-1.0, 1.0) if share else (-2.0, 2.0) if kind == "correlation" else (-np.inf, np.inf)
@@ -90,6 +95,15 @@ class Estimand:
         if kind == "correlation":
             return -1.0, 1.0
         return (0.0 if self.parts[0].never_negative else -np.inf), np.inf
+
+    @property
+    def everything(self) -> tuple[Floats, Floats]:
+        """The ends of an interval that says nothing, for each quantity; infinite where there are none."""
+        model, count = self.parts[0].model, len(self.names)
+        if model is not None:
+            return -model.certain(), model.certain()
+        low, high = self.bounds
+        return np.full(count, low), np.full(count, high)
 
     @property
     def whole(self) -> bool:
@@ -259,6 +273,7 @@ def _number(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
         of_counts=atom.kind == "sum",
         whole=atom.kind == "quantile" and bins.whole,
         losses=losses,
+        ends=(bins.low, bins.last) if atom.kind == "mean" else None,
         never_negative=atom.kind in ("std", "variance") or (atom.kind == "sum" and bool(bins.low[0] >= 0)),
     )
 
@@ -480,6 +495,7 @@ def _regression(
     )
     lowest: Evaluate | None = None
     highest: Evaluate | None = None
+    least = most = np.asarray(model.outcome, np.float64)
     outcome = atom.formula.outcome
     if atom.kind == "linear" and numeric & varying == {outcome.name} and outcome.function in RISING:
         bins, own = bins_of(schema[outcome.name]), distinct[:, names.index(outcome.name)]
@@ -498,5 +514,6 @@ def _regression(
         highest=highest,
         losses=losses,
         assumed=() if lowest is not None else tuple(sorted(numeric & varying)),
+        ends=(least, most),
         model=model,
     )

@@ -21,7 +21,7 @@ from understudy.inference.bounded_shares import (
     effects_not_rejected,
     hidden_groups,
     identified_ranges,
-    is_subgroup_share,
+    infinite_effects,
     larger_reference,
     not_rejected,
 )
@@ -31,7 +31,7 @@ from understudy.inference.estimands import Estimand
 from understudy.inference.evidence import FEW_GROUPS, Drawn, Evidence, listed, nearest_question
 from understudy.inference.joined_tables import QUESTIONS, half_width
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, SELECTION, VALID, worst
-from understudy.inference.noise_aware import MODELLED, NoiseAware
+from understudy.inference.noise_aware import MODELLED, NoiseAware, is_quotient
 from understudy.inference.validity import NOT_SHOWN, unproved
 from understudy.inference.without_prior import (
     PAIRS,
@@ -64,6 +64,7 @@ OPEN_REFERENCE = (
     "every coefficient compares with the reference level, and noise hides how many of its people have the event; with "
     "the largest group as reference they may be closed"
 )
+NOTHING = "noise leaves every value there can be open"
 HIDDEN = "noise hides how many people this is about"
 ROUGH = "the posterior is too uneven for importance weights; its normal approximation is used"
 TOO_THIN = "the interval is far narrower than one from the records themselves, which no noisy table can justify"
@@ -113,7 +114,12 @@ class Judged:
         return ", ".join(chosen[:4]) + (f" and {len(chosen) - 4} more" if len(chosen) > 4 else "")
 
     def hold_against_noisy_values(
-        self, estimand: Estimand, evidence: Evidence | NoiseAware, level: float, rng: np.random.Generator
+        self,
+        estimand: Estimand,
+        evidence: Evidence | NoiseAware,
+        drawn: Drawn,
+        level: float,
+        rng: np.random.Generator,
     ) -> None:
         """Take the interval of the noisy values if the prior has moved that of the posterior (``settle``)."""
         if estimand.jumps:
@@ -121,7 +127,8 @@ class Judged:
         if estimand.groups == 1 and not estimand.of_counts:
             self.earned = np.ones(len(self.names), bool)  # it is the same for everybody, whatever the noise is
             return
-        if isinstance(evidence, Evidence) and estimand.groups <= FEW_GROUPS:
+        endless = infinite_effects(estimand, drawn)
+        if isinstance(evidence, Evidence) and estimand.groups <= FEW_GROUPS and not endless.any():
             self._reach_past_bounds(estimand, evidence.raw, level, rng)  # the prior is only half a person each
             return
         found = Settled(
@@ -139,16 +146,22 @@ class Judged:
         found = settle(found, evidence.raw, quantity, estimand.bounds, level=level, rng=rng, inside=inside)
         self.centre, self.low, self.high, self.spread = found.centre, found.low, found.high, found.spread
         self.alone, self.by_prior = found.alone, found.by_prior
-        if evidence.raw is not None and is_subgroup_share(estimand):
+        if evidence.raw is not None and is_quotient(estimand):
             self.by_prior = self.by_prior | hidden_groups(estimand, evidence.raw, level, rng)
             if 0 < self.by_prior.sum() <= MOST_SHARES:
-                low, high = not_rejected(estimand, evidence.raw, level, rng, which=self.by_prior)
-                self._leave_open(low, high, (low <= 0) & (high >= 1), level)
-        elif evidence.raw is not None and 0 < self.by_prior.sum() <= MOST_SHARES:
+                low, high, nothing = not_rejected(estimand, evidence.raw, level, rng, which=self.by_prior)
+                hidden = self.by_prior & nothing
+                if hidden.any() and isinstance(evidence, NoiseAware) and can_be_bounded(evidence.local, estimand):
+                    # All bounds of sums hold together, whether or not noise hides a group, and so do the ends by them.
+                    least, most = identified_ranges(evidence.local, estimand, level)
+                    low, high = np.where(hidden, least, low), np.where(hidden, most, high)
+                self._leave_open(low, high, nothing, estimand, level)
+        self.by_prior = self.by_prior | endless
+        if evidence.raw is not None and not is_quotient(estimand) and 0 < self.by_prior.sum() <= MOST_SHARES:
             ends = effects_not_rejected(estimand, evidence.raw, level, rng, which=self.by_prior)
             if ends is not None:
-                self._leave_open(*ends, np.asarray(~np.isfinite(ends).any(axis=0)), level)
-                other = larger_reference(estimand, evidence.raw, *ends)
+                self._leave_open(*ends, estimand, level)
+                other = larger_reference(estimand, evidence.raw, *ends[:2])
                 if other is not None:
                     self.warnings.append(f"{OPEN_REFERENCE}: {other}")
         self.earned = ~self.by_prior
@@ -167,7 +180,7 @@ class Judged:
         self.high = np.where(below, np.minimum(np.maximum(self.high, alone.half), 1.0), self.high)
         self.low = np.where(above, np.maximum(np.minimum(self.low, 1 - alone.half), 0.0), self.low)
 
-    def _leave_open(self, low: Floats, high: Floats, nothing: Flags, level: float) -> None:
+    def _leave_open(self, low: Floats, high: Floats, nothing: Flags, estimand: Estimand, level: float) -> None:
         """For what depends on its prior: all values that the noisy values do not reject. ``nothing``: that is all."""
         which = self.by_prior
         self.low, self.high = np.where(which, low, self.low), np.where(which, high, self.high)
@@ -177,6 +190,8 @@ class Judged:
         self.spread = np.where(which, np.where(np.isfinite(spread), spread, np.nan), self.spread)
         self.alone, self.by_prior = self.alone | which, np.zeros_like(which)
         self.lower(which & nothing, RANGE, HIDDEN)
+        if estimand.binned:  # every place of a number inside its bin is in it
+            self.labels = [worst((own, RANGE)) if flag else own for own, flag in zip(self.labels, which, strict=True)]
 
     def hold_against_tables(
         self, estimand: Estimand, evidence: NoiseAware, drawn: Drawn, level: float, rng: np.random.Generator
@@ -316,6 +331,18 @@ class Judged:
         self.lower(empty, NOT_DETERMINED, "there may be nobody in it, given this release")
         self.low, self.high = np.where(empty, -np.inf, self.low), np.where(empty, np.inf, self.high)
 
+    def whole_range(self, estimand: Estimand) -> None:
+        """An interval of every value there can be holds the truth, whatever was chosen or assumed, and says nothing."""
+        least, most = estimand.everything
+        every = (self.low <= least) & (self.high >= most) & np.isfinite(least) & np.isfinite(most)
+        every &= np.array([label != NOT_DETERMINED for label in self.labels])
+        if not every.any():
+            return
+        if estimand.parts[0].model is not None:
+            self.low, self.high = np.where(every, -np.inf, self.low), np.where(every, np.inf, self.high)
+        self.labels = [RANGE if flag else own for own, flag in zip(self.labels, every, strict=True)]
+        self.lower(every, RANGE, NOTHING)
+
     def keep_width(self, sampling: Floats, level: float, bounds: tuple[float, float]) -> None:
         """Do not let an interval be far narrower than one from the records themselves.
 
@@ -346,7 +373,8 @@ class Judged:
         """Let the sampling variance be a multiple of that of independent rows, whose standard error is ``sampling``.
         Returns by how many times intervals are longer at most."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            times = np.sqrt(np.maximum(1 + (factor - 1) * (sampling / self.spread) ** 2, 0.0))
+            part = np.where(sampling == 0, 0.0, sampling / self.spread)  # what is the same for everybody has neither
+            times = np.sqrt(np.maximum(1 + (factor - 1) * part**2, 0.0))
         unknown = ~np.isfinite(times)
         self.lower(unknown & np.isfinite(self.spread), MODEL, SEVERAL_ROWS)
         times = np.where(unknown, 1.0, times)

@@ -168,29 +168,34 @@ def local_model(
     )
 
 
-def is_share(estimand: Estimand) -> bool:
-    """Whether a quantity is a share, of everybody or of a subgroup, or a difference of two, so that bounds on it can be
-    found. A table of two attributes may be large: if no table holds both, its bounds need no linear program."""
-    if any(atom.kind not in ("proportion", "crosstab") for atom in estimand.question.atoms):
-        return False
-    if estimand.question.kind not in ("proportion", "crosstab", "difference"):
-        return False
-    return len(estimand.names) <= MOST_BOUNDED or is_plain_table(estimand)
+OF_SUMS = ("proportion", "crosstab", "mean")  # quantities that are a sum over people, divided by how many they are
+
+
+def is_quotient(estimand: Estimand) -> bool:
+    """Whether a quantity is a share or a mean, of everybody or of a subgroup, or a difference or a ratio of two."""
+    return all(atom.kind in OF_SUMS for atom in estimand.question.atoms)
+
+
+def is_count(estimand: Estimand) -> bool:
+    """Whether a quantity is a number of people, or such numbers by groups."""
+    return estimand.question.kind == "count" and estimand.weighting is None
 
 
 def of_kinds(estimand: Estimand) -> tuple[Floats, Integers] | None:
-    """Of a logit or probit with one coefficient for each kind of people: the regressors of each kind, and the kind of
-    every cell. Its coefficients are sums of log odds (or probits) of shares. None for other questions."""
-    model = estimand.parts[0].model
-    if model is None or len(estimand.parts) > 1 or estimand.weighting is not None:
+    """Of a regression with one coefficient for each kind of people: the regressors of each kind, and the kind of every
+    cell. Its coefficients are sums of log odds (probits, logarithms) of shares or means. None for other questions, and
+    where a regressor is known by wide bins."""
+    part = estimand.parts[0]
+    if part.model is None or len(estimand.parts) > 1 or estimand.weighting is not None or part.assumed:
         return None
-    return model.saturated()
+    return part.model.saturated()
 
 
 def has_range(estimand: Estimand) -> bool:
-    """Whether bounds can be found for what tables do not determine: shares, and effects that are made of shares."""
-    if is_share(estimand):
-        return True
+    """Whether bounds can be found for what tables do not determine: shares, means, numbers of people, and effects made
+    of them. A table of two attributes may be large: if no table holds both, its bounds need no linear program."""
+    if is_quotient(estimand) or is_count(estimand):
+        return len(estimand.names) <= MOST_BOUNDED or is_plain_table(estimand)
     kinds = of_kinds(estimand)
     return kinds is not None and len(kinds[0]) <= MOST_BOUNDED
 

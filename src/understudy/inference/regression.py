@@ -31,6 +31,7 @@ PROBITS = 1.8  # logits in a probit, about
 MOST_COLUMNS = 200
 BLOCK = 2**23  # numbers held at once for many-level outcomes
 INTERCEPT = "(intercept)"
+OF_MEANS = ("linear", "logit", "probit", "poisson")  # families whose predictor is a function of the mean outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,9 +63,11 @@ class Model:
         people, events = (np.add.reduceat(one[:, order], first, axis=1) for one in (weights, weights * outcome))
         if self.saturated() is None:
             return _newton(patterns, people, events, self.family)
-        share = np.clip(events / np.maximum(people, np.finfo(float).tiny), TINIEST, 1 - TINIEST)
+        most = np.inf if self.family == "poisson" else 1 - TINIEST
+        share = np.clip(events / np.maximum(people, np.finfo(float).tiny), TINIEST, most)
         # Fewer than no people, or more events than people, as noise can say, have no log odds.
-        share = np.where((events < 0) | (events > people), np.nan, share)
+        none = (people <= 0) if self.family == "poisson" else (events > people)
+        share = np.where((events < 0) | none, np.nan, share)
         loads = np.linalg.inv(patterns)
         loads[np.abs(loads) < TINIEST] = 0.0
         values = self.link(share)
@@ -73,13 +76,18 @@ class Model:
 
     def saturated(self) -> tuple[Floats, Integers] | None:
         """Of a model with one coefficient for each kind of people: the regressors of each kind, and the kind of every
-        cell. None for models of other outcomes, and for those with fewer coefficients."""
+        cell. None for models of several levels, and for those with fewer coefficients."""
         patterns, place = np.unique(self.design, axis=0, return_inverse=True)
         square = len(patterns) == self.design.shape[1] and np.linalg.matrix_rank(patterns) == len(patterns)
-        return (patterns, place.reshape(-1)) if self.family in ("logit", "probit") and square else None
+        return (patterns, place.reshape(-1)) if self.family in OF_MEANS and square else None
 
     def link(self, share: Floats) -> Floats:
-        """The linear predictor of a share of events."""
+        """The linear predictor of a share of events, or of a mean."""
+        if self.family == "linear":
+            return share
+        if self.family == "poisson":
+            with np.errstate(divide="ignore"):
+                return np.asarray(np.log(share))
         if self.family == "probit":
             from scipy.special import ndtri
 
@@ -149,6 +157,16 @@ class Model:
                 "a predictor decides the outcome for some group (separation), so the coefficients have no finite "
                 "estimate. Leave the term out, or merge its levels."
             )
+
+    def certain(self) -> Floats:
+        """How large each coefficient must be to make an outcome as good as certain; infinite if it is a number."""
+        if self.family in ("linear", "poisson"):
+            return np.full(len(self.names), np.inf)
+        of_columns = CERTAIN / np.maximum(np.abs(self.design).max(axis=0), np.finfo(float).tiny)
+        others = len(self.names) - len(of_columns)
+        if self.family == "multinomial":
+            return np.tile(of_columns, max(len(self.levels) - 1, 1))
+        return np.append(of_columns, np.full(others, CERTAIN))  # cut points of an ordered outcome
 
     def residuals(self, coefficients: Floats) -> Floats:
         """Outcome minus its fitted mean in each cell, for each row of coefficients: (S, cells, 1), or one for each

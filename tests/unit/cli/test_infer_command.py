@@ -84,11 +84,11 @@ def test_what_can_be_asked_and_answers_on_paper(released, run):
 
 def test_a_refused_question_does_not_lose_the_answers_to_the_others(folder, run):
     run("synthesize people.csv --schema people.toml --method independent --epsilon 9 --out release")
-    asked = ("age ~ sex", "proportion(sex == 'F')", "crosstab(sex)")
+    asked = ("age ~ sex + smokes", "proportion(sex == 'F')", "crosstab(sex)")
     result = run("infer release", *asked, code=2)
     assert "like a sample of" in result.stdout
     assert "1 of 3 questions" in result.stderr
-    assert "age ~ sex: this release measured no table with both" in " ".join(result.stderr.split())
+    assert "age ~ sex + smokes: this release measured no table with both" in " ".join(result.stderr.split())
     *answers, refused = json.loads(run("infer release", *asked, "--json", code=2).stdout)
     assert [one["question"] for one in answers] == [*asked[1:]]
     assert refused["question"] == asked[0]

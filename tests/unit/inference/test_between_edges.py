@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -47,6 +48,9 @@ def release(request, people):
         ("sex == 'F' and 7 <= age < 31", lambda frame: (frame.sex == "F") & (frame.age >= 7) & (frame.age < 31)),
         ("age < 3", lambda frame: frame.age < 3),
         ("age > 98", lambda frame: frame.age > 98),
+        ("age == 31", lambda frame: frame.age == 31),
+        ("age != 31", lambda frame: frame.age != 31),
+        ("age in [3, 31]", lambda frame: frame.age.isin([3, 31])),
     ],
 )
 def test_the_interval_holds_every_place_inside_the_bin(release, people, condition, truth):
@@ -77,19 +81,79 @@ def test_it_is_a_range_and_says_why(release):
 
 @pytest.mark.parametrize(
     "question",
-    [
-        "mean(age, where=age < 31)",
-        "proportion(sex == 'F', where=age < 31)",
-        "proportion(age < 31) - proportion(age < 20)",
-        "crosstab(sex, where=age < 31)",
-    ],
+    ["mean(age, where=age < 31)", "crosstab(sex, where=age < 31)", "sex ~ age", "median(age, where=age == 31)"],
 )
-def test_a_subgroup_still_needs_an_edge(people, question):
+def test_other_quantities_of_a_subgroup_need_an_edge(people, question):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = us.synthesize(people, schema=EDGES, method="histogram", budget=us.PureDP(epsilon=3))
-    with pytest.raises(us.errors.InputError, match="Bounds can be 0, 20, 40"):
-        us.infer(made, question)
+    with pytest.raises(us.errors.InputError, match=r"(Bounds can be|the edges) 0, 20, 40"):
+        us.infer(made, question, where="age < 31" if "~" in question else None)
+
+
+@pytest.mark.parametrize("text", ["proportion(sex == 'F', where=age < 31)", "proportion(age > 25, where=age < 31)"])
+def test_a_share_of_a_subgroup_holds_whoever_is_in_it(text):
+    """The ends are those of all ways to place the people of a bin; no release has a say in that."""
+    question = parse_question(text, EDGES)
+    rng = np.random.default_rng(5)
+    sex, age = rng.integers(2, size=60), rng.integers(15, 45, size=60)
+    codes = {"sex": sex, "age": np.digitize(age, [20, 40, 60])}
+    shares = []
+    for most in (False, True):
+        atom = question.settled(most=most).atoms[0]
+        inside, has = atom.where.truth(codes), atom.condition.truth(codes)
+        shares.append((inside & has).sum() / inside.sum())
+    placed = []
+    for _ in range(400):  # the same bins, other ages inside them
+        low = np.array([0, 20, 40, 60])[codes["age"]]
+        own = low + rng.choice([0, 3, 10, 15, 19], 60)
+        inside = own < 31
+        placed.append(((sex == 0) if "sex" in text else own > 25)[inside].mean())
+    assert shares[0] <= min(placed) <= max(placed) <= shares[1]
+    least = np.where(sex == 0, 39, 20) if "sex" in text else np.full(60, 25)
+    own = np.where(codes["age"] == 1, least, np.array([0, 20, 40, 60])[codes["age"]])
+    inside = own < 31
+    if inside.any():  # and the least is one that can be
+        assert shares[0] == pytest.approx(((sex == 0) if "sex" in text else own > 25)[inside].mean())
+
+
+def test_shares_of_subgroups_and_their_differences_hold_the_truth(release, people):
+    known = people.dropna()
+    young = known.age < 31
+    women = known.sex == "F"
+    one, two = women[young].mean(), women[~young].mean()
+    text = "proportion(sex == 'F', where=age < 31)"
+    other = "proportion(sex == 'F', where=age >= 31)"
+    for question, truth in ((text, one), (f"{text} - {other}", one - two), (f"{text} / {other}", one / two)):
+        answer = us.infer(release, question)
+        assert answer.low - 0.02 <= truth <= answer.high + 0.02
+        cut = bool(parse_question(question, release.schema).cuts)
+        assert answer.validity == ("range" if cut else "valid")
+        assert answer.low <= answer.value <= answer.high
+    groups = us.infer(release, "count(age < 31, where=age >= 9, by=sex)")
+    assert len(groups.estimates) == 2
+
+
+def test_a_bin_of_one_value_is_known():
+    schema = us.Schema(
+        attributes=(
+            us.Attribute(name="hours", edges=(0, 1, 10, 11, 40, 40), integer=True),
+            us.Attribute(name="pay", edges=(0, 0.01, 10), decimals=2),
+            us.Attribute(name="born", edges=(date(2000, 1, 1), date(2000, 1, 2), date(2010, 1, 1))),
+        )
+    )
+    for condition in (
+        "hours == 0",
+        "hours == 10",
+        "hours == 40",
+        "pay == 0",
+        "born == '2000-01-01'",
+        "hours in [0, 40]",
+    ):
+        assert not parse_question(f"proportion({condition})", schema).cuts, condition
+    for condition in ("hours == 5", "pay == 10", "pay == 5", "born == '2005-01-01'", "hours in [0, 5]", "hours != 5"):
+        (cut,) = parse_question(f"proportion({condition})", schema).cuts
+        assert cut.cut is not None, condition
 
 
 def test_where_a_condition_holds_for_sure_and_where_it_may():
@@ -98,7 +162,7 @@ def test_where_a_condition_holds_for_sure_and_where_it_may():
     sure, may = (question.settled(most=most).atoms[0].condition.truth(codes) for most in (False, True))
     assert sure.tolist() == [False, False, True, False]
     assert may.tolist() == [False, True, True, False]
-    assert question.cuts[0].part == pytest.approx(11 / 20)
+    assert question.cuts[0].part == pytest.approx(9 / 20)  # of the bin, people of 31 and more
 
 
 SPIKE = us.Schema(
@@ -154,4 +218,4 @@ def test_what_holds_for_everybody_needs_no_evidence(paid):
 
 def test_a_subgroup_beyond_an_edge_says_what_to_write(paid):
     with pytest.raises(InputError, match="write >= 10"):
-        us.infer(paid[1], "proportion(sex == 'F', where=pay > 10)")
+        us.infer(paid[1], "mean(coins, where=pay > 10)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -79,6 +80,8 @@ def test_an_answer_that_is_nearly_the_prior_says_so(sample, make_release):
 def test_several_rows_of_a_unit_are_warned_of(sample, make_release):
     release = make_release(sample, unit=us.Unit(kind="replace", rows_per_unit=3))
     assert any("up to 3 rows" in text for text in us.infer(release, "mean(age)", rng=rng()).warnings)
+    everybody = us.infer(release, "proportion(age >= 16)", rng=rng())  # whatever the rows of a unit are
+    assert (everybody.validity, everybody.low, everybody.high) == ("valid", 1.0, 1.0)
 
 
 def test_who_watches_hears_what_an_answer_is_doing(noisy):
@@ -266,7 +269,26 @@ def test_separated_outcomes_are_refused(sample, make_release):
     odd = (np.array(sample["sex"].to_pylist()) == "F") & (np.array(sample["smokes"].to_pylist()) == "yes")
     release = make_release(sample.filter(~odd), budget=us.PureDP(epsilon=50))
     with pytest.raises(UnsupportedError, match="separation"):
-        us.infer(release, "smokes ~ sex", event="yes", rng=rng())
+        us.infer(release, "smokes ~ sex", event="yes", rng=rng(), prior=0.5)
+    with pytest.raises(UnsupportedError, match="separation"):
+        us.infer(release, "smokes ~ sex + age", event="yes", rng=rng())
+
+
+@pytest.mark.parametrize("family", ["logit", "probit"])
+def test_a_group_in_which_nobody_has_the_event_leaves_the_other_coefficients(sample, make_release, family):
+    """The whole regression was refused."""
+    health, smokes = (np.array(sample[name].to_pylist()) for name in ("health", "smokes"))
+    release = make_release(sample.filter(~((health == "good") & (smokes == "yes"))), budget=us.PureDP(epsilon=20))
+    answer = us.infer(release, "smokes ~ health", event="yes", family=family, rng=rng())
+    shares = [np.mean(smokes[(health == name) & (smokes != None)] == "yes") for name in ("bad", "fair")]  # noqa: E711
+    link = {"logit": lambda p: np.log(p / (1 - p)), "probit": NormalDist().inv_cdf}[family]
+    base, fair, good = answer.estimates
+    assert base.low < link(shares[0]) < base.high
+    assert fair.low < link(shares[1]) - link(shares[0]) < fair.high
+    assert base.high - base.low < 1
+    assert good.low == -np.inf
+    assert good.high < -1
+    assert answer.labels == ("valid", "valid", "valid")
 
 
 def test_what_no_measured_table_holds_is_refused(noisy, schema):
@@ -372,7 +394,7 @@ def test_refined_attributes_say_why_they_have_no_tables(sample, make_release):
     release = make_release(sample, method="ipf", refine="age:3", margins="sex+age, sex+smokes")
     assert us.infer(release, "mean(age)", rng=rng()).validity == "range"
     with pytest.raises(UnsupportedError, match=r"Tables with age are of merged bins \(refine\) and not published"):
-        us.infer(release, "mean(age, where=sex == 'F')")
+        us.infer(release, "association(age, sex)")
 
 
 def test_a_level_of_many_nines_is_not_shown_as_certainty(noisy):

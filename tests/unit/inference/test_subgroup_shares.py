@@ -12,8 +12,10 @@ import pytest
 import understudy as us
 from understudy.core.questions import parse_question
 from understudy.demo.people import make_people, small_schema
-from understudy.inference.bounded_shares import effects_not_rejected, is_subgroup_share, not_rejected
+from understudy.inference.bounded_shares import effects_not_rejected, not_rejected
 from understudy.inference.estimands import make_estimand
+from understudy.inference.judge import Judged
+from understudy.inference.noise_aware import is_quotient
 from understudy.inference.without_prior import Raw, Settled, sampled, settle
 from understudy.privacy.randomness.streams import SeededStream
 
@@ -39,7 +41,7 @@ def held(question, cells, truth, *, trusted=1.0, level=0.95):
             noise = trusted * rng.normal(0, NOISE / PEOPLE, (size, len(shares)))
             return noise + sampled(shares, PEOPLE, size, rng)
 
-        low, high = not_rejected(asked, Raw(shares=shares, deviations=deviations, people=PEOPLE), level, rng)
+        low, high, _ = not_rejected(asked, Raw(shares=shares, deviations=deviations, people=PEOPLE), level, rng)
         hits.append(low[0] <= truth <= high[0])
         widths.append(high[0] - low[0])
     return np.mean(hits), np.mean(widths)
@@ -71,7 +73,7 @@ def test_a_share_of_nearly_nobody_is_left_open(inside):
         def deviations(size, rng, shares=shares):
             return rng.normal(0, NOISE / PEOPLE, (size, len(shares))) + sampled(shares, PEOPLE, size, rng)
 
-        low, high = not_rejected(asked, Raw(shares=shares, deviations=deviations, people=PEOPLE), 0.95, rng)
+        low, high, _ = not_rejected(asked, Raw(shares=shares, deviations=deviations, people=PEOPLE), 0.95, rng)
         narrow += high[0] - low[0] < 0.5
     assert narrow <= 0.05 * RUNS
 
@@ -80,11 +82,180 @@ def test_with_less_noise_than_there_is_it_would_not_hold():
     assert held(SHARE, cells_of(SHARE, 0.03, 0.3), 0.3, trusted=0.3)[0] < 0.8
 
 
-def test_only_shares_and_their_differences_are_meant():
-    assert is_subgroup_share(estimand(f"{SHARE} - proportion(smokes == 'yes', where=region == 'West')"))
-    assert is_subgroup_share(estimand("crosstab(region, smokes, percent='row')"))
-    assert not is_subgroup_share(estimand("mean(age, where=region == 'North')"))
-    assert not is_subgroup_share(estimand(f"{SHARE} / proportion(smokes == 'yes', where=region == 'West')"))
+def test_only_shares_and_means_their_differences_and_ratios_are_meant():
+    other = "proportion(smokes == 'yes', where=region == 'West')"
+    for text in (f"{SHARE} - {other}", f"{SHARE} / {other}", "crosstab(region, smokes, percent='row')"):
+        assert is_quotient(estimand(text))
+    assert is_quotient(estimand("mean(age, where=region == 'North')"))
+    for text in ("sum(age)", "count(region == 'North')", "quantile(age, 0.5)", "std(age)"):
+        assert not is_quotient(estimand(text))
+
+
+SCORES = us.Schema(
+    attributes=(
+        us.Attribute(name="group", levels=("few", "many")),
+        us.Attribute(name="score", levels=tuple(range(6))),
+        us.Attribute(name="hours", edges=(0, 10, 20, 40, 80), integer=True),
+    )
+)
+FEW = 0.04  # of the people are in the small group: 80 of them
+
+
+def of_scores(text, name, options):
+    """The estimand of a question about two attributes, and the shares of its groups of cells in a population."""
+    asked = make_estimand(parse_question(text, SCORES, **options), SCORES)
+    law = {"score": [0.35, 0.25, 0.2, 0.1, 0.06, 0.04], "hours": [0.1, 0.3, 0.5, 0.1]}[name]
+    others = np.array(law)[::-1]
+    cells = np.stack([FEW * np.array(law), (1 - FEW) * others])  # by group and by code
+    return asked, np.bincount(asked.labels, weights=cells.ravel(), minlength=asked.groups)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "options"),
+    [
+        ("mean(score, where=group == 'few')", "score", {}),
+        ("mean(score, by=group)", "score", {}),
+        ("mean(hours, where=group == 'few')", "hours", {}),
+        ("mean(score, where=group == 'few') - mean(score, where=group == 'many')", "score", {}),
+        ("mean(score, where=group == 'few') / mean(score, where=group == 'many')", "score", {}),
+        ("proportion(score > 2, where=group == 'few') / proportion(score > 2, where=group == 'many')", "score", {}),
+        ("score ~ group", "score", {"family": "linear"}),
+        ("score ~ group", "score", {"family": "poisson"}),
+        ("hours ~ group", "hours", {"family": "linear"}),
+    ],
+)
+def test_means_ratios_and_effects_of_a_group_that_noise_hides_hold_the_truth(text, name, options):
+    """80 people under noise of 8 in every cell: such answers were those of a prior, or refused."""
+    asked, cells = of_scores(text, name, options)
+    truth = asked.evaluate(cells[None, :])[0]
+    lowest, highest = (end(cells[None, :])[0] if asked.binned else truth for end in (asked.lowest, asked.highest))
+    rng, hits, closed = np.random.default_rng(9), [], []
+    for _ in range(15):
+        noisy = (rng.multinomial(PEOPLE, cells) + rng.normal(0, LITTLE, len(cells))) / PEOPLE
+
+        def deviations(size, rng, noisy=noisy):
+            return rng.normal(0, LITTLE / PEOPLE, (size, len(noisy))) + sampled(noisy, PEOPLE, size, rng)
+
+        raw = Raw(shares=noisy, deviations=deviations, people=PEOPLE)
+        if options:
+            low, high, nothing = effects_not_rejected(asked, raw, 0.95, rng, which=np.ones(len(truth), bool))
+        else:
+            low, high, nothing = not_rejected(asked, raw, 0.95, rng)
+        hits.append((low <= np.minimum(truth, lowest)) & (np.maximum(truth, highest) <= high))
+        closed.append(~nothing)
+    assert np.mean(hits) > 0.75  # of 15 runs: fewer have a probability below 1e-4
+    assert np.mean(closed) > 0.5  # not because everything is left open
+
+
+def test_with_less_noise_than_there_is_means_would_not_hold():
+    asked, cells = of_scores("mean(score, where=group == 'few')", "score", {})
+    truth, rng, hits = asked.evaluate(cells[None, :])[0], np.random.default_rng(9), []
+    for _ in range(30):
+        noisy = (rng.multinomial(PEOPLE, cells) + rng.normal(0, 3 * LITTLE, len(cells))) / PEOPLE
+
+        def deviations(size, rng, noisy=noisy):
+            return rng.normal(0, 0.05 * LITTLE / PEOPLE, (size, len(noisy)))
+
+        raw = Raw(shares=noisy, deviations=deviations, people=1e9)
+        low, high, _ = not_rejected(asked, raw, 0.95, rng)
+        hits.append((low[0] <= truth[0]) & (truth[0] <= high[0]))
+    assert np.mean(hits) < 0.9
+
+
+@pytest.fixture(scope="module")
+def one_way():
+    """A release that measured nothing but single attributes, and the people behind it."""
+    rng = np.random.default_rng(4)
+    group = rng.choice(["few", "many"], 3000, p=[0.3, 0.7])
+    score = rng.binomial(5, np.where(group == "few", 0.2, 0.5))
+    frame = pd.DataFrame({"group": group, "score": score, "hours": rng.integers(0, 80, 3000)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        release = us.synthesize(
+            frame, schema=SCORES, method="independent", budget=us.PureDP(epsilon=2), stream=SeededStream(3)
+        )
+    return frame, release
+
+
+def test_the_mean_of_a_group_that_noise_hides_is_a_range():
+    """150 people in a table whose cells have noise of 200: which scores people have is known for everybody."""
+    rng = np.random.default_rng(6)
+    group = np.where(np.arange(3000) < 150, "few", "many")
+    frame = pd.DataFrame({"group": group, "score": rng.choice([0, 1], 3000), "hours": rng.integers(0, 80, 3000)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        release = us.synthesize(
+            frame, schema=SCORES, method="ipf", budget=us.PureDP(epsilon="0.04"), stream=SeededStream(4)
+        )
+    answer = us.infer(release, "mean(score, by=group)", rng=np.random.default_rng(1))
+    few = answer.estimates[0]
+    assert answer.labels[0] == "range"
+    assert few.low <= frame.score[frame.group == "few"].mean() <= few.high
+
+
+@pytest.mark.parametrize(
+    ("text", "true"),
+    [
+        ("mean(score, where=group == 'few')", lambda few, many: few.score.mean()),
+        ("mean(hours, where=group == 'few')", lambda few, many: few.hours.mean()),
+        ("mean(score, where=group == 'many') / mean(hours)", None),
+        ("count(score > 2 and group == 'few')", lambda few, many: (few.score > 2).sum()),
+        ("score ~ group", lambda few, many: few.score.mean()),
+    ],
+)
+def test_means_and_numbers_of_people_that_no_table_tells_have_a_range(one_way, text, true):
+    frame, release = one_way
+    few, many = (frame[frame.group == name] for name in ("few", "many"))
+    options = {"family": "linear"} if "~" in text else {}
+    answer = us.infer(release, text, rng=np.random.default_rng(1), **options)
+    first = answer.estimates[0]
+    truth = many.score.mean() / frame.hours.mean() if true is None else true(few, many)
+    assert set(answer.labels) == {"range"}
+    assert first.low <= truth <= first.high
+    # The range is what is possible, and no wider: a part of all values there can be.
+    most = {"mean(s": 5, "mean(h": 80, "count(": 3000, "score ": 5}[text[:6]]
+    assert first.high - first.low < 0.999 * most
+
+
+def test_numbers_of_people_in_groups_that_no_table_tells(one_way):
+    frame, release = one_way
+    answer = us.infer(release, "count(score > 2, by=group)", rng=np.random.default_rng(1))
+    for name, one in zip(("few", "many"), answer.estimates, strict=True):
+        assert one.low <= ((frame.group == name) & (frame.score > 2)).sum() <= one.high
+    assert set(answer.labels) == {"range"}
+
+
+def test_every_value_there_can_be_is_a_range_whatever_was_chosen():
+    asked = estimand("crosstab(sex, region)")
+    size = len(asked.names)
+    low, high = np.zeros(size), np.ones(size)
+    high[1] = 0.9
+    found = Settled(
+        centre=np.full(size, 0.5), low=low, high=high, spread=np.ones(size), by_prior=np.zeros(size, bool),
+        alone=np.zeros(size, bool),
+    )  # fmt: skip
+    judged = Judged.begin(asked.names, found, [])
+    judged.lower(np.arange(size) < 2, "selection not modelled", "chosen")
+    judged.whole_range(asked)
+    assert judged.labels == ["range", "selection not modelled", *["range"] * (size - 2)]
+    assert "every value" in judged.warnings[-1]
+
+
+def test_a_coefficient_that_may_be_anything_is_a_range_without_ends():
+    """Log odds from -240 to 240 were called valid."""
+    schema = SCHEMA
+    asked = make_estimand(parse_question("smokes ~ sex + region", schema, family="logit", event="yes"), schema)
+    size = len(asked.names)
+    found = Settled(
+        centre=np.zeros(size), low=np.full(size, -1.0), high=np.append(np.full(size - 1, 30.0), 1.0),
+        spread=np.ones(size), by_prior=np.zeros(size, bool), alone=np.zeros(size, bool),
+    )  # fmt: skip
+    found.low[1] = -30.0
+    judged = Judged.begin(asked.names, found, [])
+    judged.whole_range(asked)
+    assert judged.labels == ["valid", "range", *["valid"] * (size - 2)]
+    assert (judged.low[1], judged.high[1]) == (-np.inf, np.inf)
+    assert judged.high[0] == 30.0
 
 
 def test_an_answer_about_small_groups_is_valid_and_wide():
@@ -113,7 +284,7 @@ def test_a_very_negative_number_of_people_leaves_no_less_open_than_none():
             return rng.normal(0, 0.035, (size, 1)) * (member @ np.array([-1.0, 1.0]))
 
         raw = Raw(shares=shares, deviations=deviations, people=300.0)
-        low, high = not_rejected(asked, raw, 0.95, np.random.default_rng(3))
+        low, high, _ = not_rejected(asked, raw, 0.95, np.random.default_rng(3))
         return low[0], high[0]
 
     none, everybody = interval(0.0), interval(1.0)
@@ -168,7 +339,7 @@ def test_log_odds_of_small_groups_are_left_open_as_far_as_noise_hides_them(insid
             return rng.normal(0, LITTLE / PEOPLE, (size, len(noisy))) + sampled(noisy, PEOPLE, size, rng)
 
         raw = Raw(shares=noisy, deviations=deviations, people=PEOPLE)
-        low, high = effects_not_rejected(asked, raw, 0.95, rng, which=np.ones(len(truth), bool))
+        low, high, _ = effects_not_rejected(asked, raw, 0.95, rng, which=np.ones(len(truth), bool))
         hits.append((low <= truth) & (truth <= high))
         finite.append(np.isfinite(low) | np.isfinite(high))
     assert np.mean(hits) > 0.9

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -239,6 +240,71 @@ def test_a_logit_with_one_coefficient_for_each_kind_of_people_is_that_of_statsmo
         estimand, found = asked(rows, "ill ~ region", family=family, event="yes")
         assert estimand.parts[0].model.saturated() is not None
         assert found == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("family", "kind"), [("linear", sm.families.Gaussian()), ("poisson", sm.families.Poisson())])
+@pytest.mark.parametrize("terms", ["region", "region * sex"])
+def test_means_of_each_kind_of_people_are_those_of_statsmodels(rows, family, kind, terms):
+    known = rows["region"] < 3
+    data = {"region": np.array(["N", "S", "W", "?"])[rows["region"]][known], "sex": rows["sex"][known].astype(float)}
+    design = patsy.dmatrix(terms, data)
+    expected = sm.GLM(1.0 + rows["visits"][known], np.asarray(design), family=kind).fit(tol=1e-12).params
+    estimand, found = asked(rows, f"visits ~ {terms}", family=family)
+    assert estimand.parts[0].model.saturated() is not None
+    assert np.sort(found) == pytest.approx(np.sort(expected), abs=1e-6)
+
+
+def test_how_two_attributes_go_together_is_as_in_statsmodels(rows):
+    counts = np.zeros((2, 2))
+    np.add.at(counts, (rows["sex"], rows["ill"]), 1)
+    table = sm.stats.Table2x2(counts, shift_zeros=False)
+    _, found = asked(rows, "association(sex, ill)")
+    assert found[1] == pytest.approx(table.log_oddsratio)
+    assert found[0] == pytest.approx(np.sqrt(table.chi2_contribs.sum() / counts.sum()))
+    _, ratio = asked(rows, "proportion(ill == 'yes', where=sex == 'F') / proportion(ill == 'yes', where=sex == 'M')")
+    flipped = sm.stats.Table2x2(
+        counts[:, ::-1], shift_zeros=False
+    )  # statsmodels divides the shares of the first column
+    assert ratio[0] == pytest.approx(flipped.riskratio)
+
+
+def test_standard_errors_without_noise_are_those_of_statsmodels(rows):
+    """A release that is the full table, without a guarantee: only the sampling of people is left."""
+    known = rows["region"] < 3
+    visits, sex, ill = 1.0 + rows["visits"], rows["sex"], rows["ill"].astype(float)
+    frame = pd.DataFrame(
+        {
+            "sex": np.array(["F", "M"])[sex], "age": 20 + rows["age"], "visits": 1 + rows["visits"],
+            "region": np.where(known, np.array(["N", "S", "W", "?"])[rows["region"]], None),
+            "ill": np.array(["no", "yes"])[rows["ill"]],
+        }
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        release = us.synthesize(frame, schema=SCHEMA, method="histogram", budget=us.PureDP(epsilon=1000))
+
+    def robust(outcome, columns, kind):
+        design = np.column_stack([np.ones(len(outcome)), *columns])
+        return sm.GLM(outcome, design, family=kind).fit(cov_type="HC0").bse
+
+    def of_means(values, groups):
+        return np.sqrt(sum(values[groups == one].var() / (groups == one).sum() for one in (0, 1)))
+
+    log_risk = np.sqrt(sum((1 - ill[sex == one].mean()) / ill[sex == one].sum() for one in (0, 1)))
+    risk = "proportion(ill == 'yes', where=sex == 'F') / proportion(ill == 'yes', where=sex == 'M')"
+    cases = {
+        "proportion(ill == 'yes')": [np.sqrt(ill.var() / len(ill))],
+        "mean(visits)": [visits.std() / np.sqrt(len(ill))],
+        "mean(visits, where=sex == 'F') - mean(visits, where=sex == 'M')": [of_means(visits, sex)],
+        risk: [log_risk * ill[sex == 0].mean() / ill[sex == 1].mean()],
+        "ill ~ sex": robust(ill, [sex], sm.families.Binomial()),
+        "visits ~ sex": robust(visits, [sex], sm.families.Gaussian()),
+    }
+    for text, expected in cases.items():
+        options = {"family": "linear"} if text.startswith("visits") else {}
+        answer = us.infer(release, text, rng=np.random.default_rng(2), **options)
+        assert set(answer.labels) == {"valid"}, text
+        assert answer.standard_errors == pytest.approx(expected, rel=0.12), text  # of 1,500 draws or more
 
 
 @pytest.mark.parametrize(("percent", "axis"), [("row", 1), ("column", 0), ("", None)])
