@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -212,16 +212,19 @@ def joined_cells(cells: Attribute, found: Attribute) -> NDArray[np.int64]:
 
 # A fine public grid between two bounds: what numbers are counted on before their bins are found.
 #
-# Nothing here is learned from data. Cells are of equal width, or of equal width on the scale of asinh(x / scale)
-# where amounts have long tails: about linear up to the scale, about logarithmic beyond it. Values that many may share
-# (zero, the ends of the range, what the schema names as ``spikes``) have a cell of their own, one step of the last
-# digit wide.
+# Nothing here is learned from data. With a long tail, cells are of equal width on the scale of asinh(x / small): about
+# linear up to the small amount, about logarithmic beyond it. Without one they are of equal width, but near zero on that
+# scale too, so that amounts much smaller than generous bounds have fine cells. Values that many may share (zero, and
+# what the schema names as ``spikes``) have a cell of their own, one step of the last digit wide. If there are few
+# values, each is a cell.
 
 
 LARGEST_EDGE = 1e300  # the difference of two edges is then a finite number too
-CELLS = 100  # between two bounds, besides the cells of single values
-WHOLE = 150  # up to so many whole numbers, each is a cell
-SMALL_PART = 10_000  # the default scale is the larger absolute bound divided by this
+CELLS = 100  # between two bounds, where all are of equal width
+WHOLE = 366  # up to so many whole numbers, each is a cell: hours of a week, days of a year
+RELATIVE = 0.1  # of an amount: how wide cells near zero are
+MOST_CELLS = 300  # that follow amounts, on one side of zero
+SMALL_PART = 100_000  # the small amount, if nobody names one, is the larger absolute bound divided by this
 MOST_DECIMALS = 9
 MOST_DAYS = 40_000
 DIGITS = 6  # of the range, which numbers have if the schema does not state the decimals
@@ -238,9 +241,61 @@ def default_decimals(low: float, high: float, integer: bool) -> int:
     return min(max(2, DIGITS - math.floor(math.log10(high - low))), MOST_DECIMALS)
 
 
-def small_amount(low: float, high: float, scale: float | None) -> float:
-    """The amount below which a grid with a long tail is about linear: what the schema says, or by its bounds."""
-    return scale if scale is not None else low if low > 0 else max(abs(low), abs(high)) / SMALL_PART
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spacing:
+    """How wide the cells of a grid are."""
+
+    small: float
+    """An amount below which cells are of about equal width; beyond it they are the wider the larger the amount."""
+    even: float
+    """An amount from which on they are of equal width again. Infinite with a long tail, 0 if all are."""
+
+    @property
+    def long(self) -> bool:
+        """Whether the grid follows amounts of very different size."""
+        return self.even > 0
+
+
+def spacing_between(low: float, high: float, *, heavy_tail: bool, scale: float | None = None) -> Spacing:
+    """How wide the cells between two bounds are.
+
+    Without a long tail they are a hundredth of the range wide, or a tenth of an amount where that is less.
+
+    >>> spacing_between(900, 1100, heavy_tail=False).long, spacing_between(0, 10**6, heavy_tail=False).long
+    (False, True)
+    """
+    least = max(abs(low), abs(high)) / SMALL_PART
+    if heavy_tail:
+        return Spacing(small=scale if scale is not None else low if low > 0 else least, even=math.inf)
+    small, widest = max(low, -high, least), (high - low) / CELLS / RELATIVE
+    return Spacing(small=small, even=widest if widest > 2 * small else 0.0)
+
+
+def _cell_ends(low: float, high: float, spacing: Spacing) -> list[float]:
+    """The ends of the cells, before single values are cells of their own."""
+    if math.isinf(spacing.even):
+        return _rising(low, high, spacing.small, CELLS)
+    ends = np.linspace(low, high, CELLS + 1)
+    found: list[float] = ends[np.abs(ends) >= spacing.even].tolist()
+    if not spacing.long:
+        return found
+    for side in (1, -1):  # from the bound or zero to where cells of equal width begin
+        first, last = sorted((side * low, side * high))
+        last = min([side * end for end in found if side * end > 0], default=last)
+        first = max(first, 0.0)
+        if first < last:
+            found += [side * end for end in _rising(first, last, spacing.small)]
+    return found
+
+
+def _rising(low: float, high: float, small: float, fewest: int = 1) -> list[float]:
+    """The ends of cells of equal width on the scale of asinh(x / small)."""
+    first, last = math.asinh(low / small), math.asinh(high / small)
+    cells = max(math.ceil(min((last - first) / RELATIVE, MOST_CELLS)), fewest)
+    with np.errstate(over="ignore"):
+        ends = np.sinh(np.linspace(first, last, cells + 1)) * small
+    found: list[float] = ends.tolist()
+    return found
 
 
 @lru_cache(maxsize=256, typed=True)  # asked for again whenever an attribute is checked or copied
@@ -266,17 +321,13 @@ def number_grid(
     (0, 1, 2, 3, 3)
     """
     step = Fraction(1, 10**decimals)
-    if decimals == 0 and high - low <= WHOLE and not heavy_tail:  # every whole number has a cell of its own
-        return (*range(int(low), int(high) + 1), *([int(high)] if integer else [])), ()
-    if heavy_tail:
-        least = small_amount(low, high, scale)
-        places = np.linspace(math.asinh(low / least), math.asinh(high / least), CELLS + 1)
-        with np.errstate(over="ignore"):
-            ends = np.sinh(places) * least
-    else:
-        ends = np.linspace(low, high, CELLS + 1)
-    inner = {_on_step(end, step) for end in ends[1:-1]}
+    if (high - low) / float(step) <= WHOLE and all(_is_on(end, step) for end in (low, high)):
+        places = range(round(Fraction(low) / step), round(Fraction(high) / step) + 1)
+        listed = tuple(_plain(place * step, decimals) for place in places)
+        return (*listed, *listed[-1:]) if integer else listed, tuple(one for one in spikes if integer or one < high)
+    ends = _cell_ends(low, high, spacing_between(low, high, heavy_tail=heavy_tail, scale=scale))
     first, last = Fraction(low), Fraction(high)
+    inner = {one for one in (_on_step(end, step) for end in ends if low < end < high) if first < one < last}
     alone = {Fraction(spike) for spike in spikes}
     if low <= 0 < high and not without_zero:
         alone.add(Fraction(0))
@@ -296,6 +347,10 @@ def day_grid(first: datetime.date, last: datetime.date) -> tuple[datetime.date, 
     """Every day, as the beginning of a cell; the last cell ends with the day it begins with."""
     days = (last - first).days
     return (*(first + datetime.timedelta(days=day) for day in range(days + 1)), last)
+
+
+def _is_on(value: float, step: Fraction) -> bool:
+    return float(_on_step(value, step)) == value
 
 
 def _on_step(value: float, step: Fraction) -> Fraction:

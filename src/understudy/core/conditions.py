@@ -161,7 +161,8 @@ def read_name(node: ast.expr, schema: Schema, names: Mapping[str, str], text: st
         derived = {one.name: one.sources for one in schema.derived}
         if name in derived:
             raise InputError(
-                f"'{name}' is computed from {', '.join(derived[name])} after synthesis; ask about those instead."
+                f"'{name}' is computed from {', '.join(derived[name])} after synthesis; ask about those instead. Of "
+                "derived sums and differences, mean and sum have an answer."
             )
         raise unknown_name("attribute", name, schema.names)
     return name

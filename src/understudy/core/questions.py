@@ -8,8 +8,9 @@
     outcome ~ terms   (see core/formula.py)
 
 Every function takes ``where=condition`` for a subgroup. Those of one quantity take ``by=attribute`` or ``by=[a, b]``:
-the quantity in every group. ``crosstab`` takes ``percent='row'`` (shares of the last attribute among people who agree
-in the others) and ``percent='column'`` (of the first). Names that are no Python names are written in backticks.
+the quantity in every group. ``mean`` and ``sum`` also take a derived sum or difference. ``crosstab`` takes
+``percent='row'`` (shares of the last attribute among people who agree in the others) and ``percent='column'`` (of the
+first). Names that are no Python names are written in backticks.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from understudy.core.bins import bins_of, level_numbers
 from understudy.core.conditions import Among, Condition, Joined, read_condition, read_name
+from understudy.core.derived_attributes import Derived
 from understudy.core.formula import Formula, parse_formula
 from understudy.core.regression_terms import hide_quoted
 from understudy.core.schema import Level, Schema, level_text
@@ -34,6 +36,7 @@ NUMBERS = ("mean", "sum", "std", "variance", "quantile", "gini", POVERTY)  # of 
 SINGLE = ("proportion", "count", *NUMBERS, "correlation")  # one quantity, which can be asked for by groups
 KINDS = (*SINGLE, "difference", "ratio", "crosstab", "association", *FAMILIES)
 PERCENT = ("total", "row", "column")
+LINEAR = ("mean", "sum")  # of these that of a derived sum follows from its parts
 OPERATORS = {"-": "difference", "/": "ratio"}
 LONGEST = 5000
 DATE = r"\b\d{4}-\d{1,2}-\d{1,2}\b"
@@ -54,6 +57,7 @@ class Atom:
     event: int | None = None
     by: tuple[str, ...] = ()
     percent: str = ""  # of a cross-tabulation: within what its shares add up to one
+    signs: tuple[int, ...] = ()  # of a derived sum or difference: how each of ``names`` enters it
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -295,9 +299,14 @@ def _atoms(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) 
         raise InputError(f"'{text}': counts and sums are of the records; a {word} needs two of them or none.")
     if operator == "/":
         for atom in atoms:
-            if atom.kind == "correlation" or (atom.kind in NUMBERS and bins_of(schema[atom.names[0]]).low[0] < 0):
+            if atom.kind == "correlation" or (atom.kind in NUMBERS and _may_be_negative(atom, schema)):
                 raise UnsupportedError(f"'{text}': a ratio needs quantities that cannot be negative.")
     return atoms, operator
+
+
+def _may_be_negative(atom: Atom, schema: Schema) -> bool:
+    least = [bins_of(schema[name]).low[0] for name in atom.names]
+    return min(least) < 0 or -1 in atom.signs
 
 
 def _atom(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -> Atom:
@@ -355,6 +364,12 @@ def _number(kind: str, args: list[ast.expr], schema: Schema, names: Mapping[str,
     wanted = 2 if kind == "quantile" or (kind == POVERTY and len(args) == 2) else 1
     if len(args) != wanted:
         raise InputError(f"'{text}': {kind}() takes an attribute{' and a share' if wanted == 2 else ''}.")
+    total = _derived_total(args[0], schema, names) if kind in LINEAR else None
+    if total is not None:
+        for source in total.sources:
+            bins_of(schema[source])
+        signs = tuple(1 if place == 0 or total.function == "sum" else -1 for place in range(len(total.sources)))
+        return Atom(kind=kind, text=text, names=total.sources, signs=signs)
     name = read_name(args[0], schema, names, text)
     bins_of(schema[name])  # refuses attributes without numbers
     at = 0.6 if kind == POVERTY else 0.5
@@ -367,6 +382,12 @@ def _number(kind: str, args: list[ast.expr], schema: Schema, names: Mapping[str,
         said = "the Gini coefficient" if kind == "gini" else "a poverty rate"
         raise UnsupportedError(f"'{text}': {said} needs values of at least 0, and '{name}' may be negative.")
     return Atom(kind="quantile" if kind == "median" else kind, text=text, names=(name,), at=at)
+
+
+def _derived_total(node: ast.expr, schema: Schema, names: Mapping[str, str]) -> Derived | None:
+    """The derived sum or difference of numbers that a name means, if it means one."""
+    name = names.get(node.id, node.id) if isinstance(node, ast.Name) else ""
+    return next((one for one in schema.derived if one.name == name and one.function in ("sum", "difference")), None)
 
 
 def _table(kind: str, args: list[ast.expr], schema: Schema, names: Mapping[str, str], text: str) -> Atom:

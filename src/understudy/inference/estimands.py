@@ -30,6 +30,9 @@ Axes = tuple[tuple[str, tuple[str, ...]], ...]
 LARGEST_GRID = 4_000_000
 LARGEST_TABLE = 5000
 RISING = ("", "log", "sqrt")  # functions of an outcome that rise, so that they are largest at the end of a bin
+IN_BINS = (
+    "is known by {bins} bins; the interval holds every place inside them, and the estimate takes the public density"
+)
 OUTSIDE, EXCLUDED, FIRST = 0, 1, 2  # groups every atom has: not in the subgroup; missing; then its own
 
 
@@ -209,7 +212,7 @@ def _part(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
     if atom.formula is not None:
         return _regression(atom, schema, codes, keep, missing)
     makers = {"proportion": _share, "count": _share, "correlation": _correlation, **dict.fromkeys(NUMBERS, _number)}
-    part = makers.get(atom.kind, _table)(atom, schema, codes)
+    part = (_total if atom.signs else makers.get(atom.kind, _table))(atom, schema, codes)
     if atom.by:
         part = _in_groups(part, atom, schema, codes)
     return replace(part, groups=_marked(part.groups, keep, missing))
@@ -258,8 +261,7 @@ def _number(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
         losses = (f"'{name}' is known by {attribute.bins} bins, with the density inside them", *losses)
     elif spread_out:
         losses = (
-            f"'{name}' is known by {attribute.bins} bins; the interval holds every place inside them, and the estimate "
-            "takes the public density",
+            f"'{name}' {IN_BINS.format(bins=attribute.bins)}",
             *losses,
         )
     return Part(
@@ -281,16 +283,6 @@ def _number(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
 def functional(atom: Atom, bins: Bins) -> tuple[Evaluate, Evaluate, Evaluate]:
     """The value of a quantity of a number, and the least and the most it can be inside bins."""
 
-    def summed(points: Floats) -> Evaluate:
-        return lambda values: np.asarray((values[:, FIRST:] @ points)[:, None])
-
-    def mean_of(points: Floats) -> Evaluate:
-        def mean(values: Floats) -> Floats:
-            inside = values[:, FIRST:]
-            return np.asarray((inside @ points / np.maximum(inside.sum(axis=1), TINY))[:, None])
-
-        return mean
-
     def quantile(values: Floats) -> Floats:
         return bins.quantiles(np.maximum(values[:, FIRST:], 0), atom.at)[:, None]
 
@@ -307,7 +299,7 @@ def functional(atom: Atom, bins: Bins) -> tuple[Evaluate, Evaluate, Evaluate]:
     if atom.kind == "quantile":
         return quantile, end_of(bins.low), end_of(bins.last)
     if atom.kind in ("mean", "sum"):
-        made = mean_of if atom.kind == "mean" else summed
+        made = _mean_of if atom.kind == "mean" else _summed
         return made(bins.means()), made(bins.low), made(bins.last)
     found = gini_of(bins) if atom.kind == "gini" else variance_of(bins)
     found = root_of(found) if atom.kind == "std" else found
@@ -316,6 +308,47 @@ def functional(atom: Atom, bins: Bins) -> tuple[Evaluate, Evaluate, Evaluate]:
         return lambda values: function(values[:, FIRST:])[:, None]
 
     return column(found.value), column(found.lowest), column(found.highest)
+
+
+def _summed(points: Floats) -> Evaluate:
+    return lambda values: np.asarray((values[:, FIRST:] @ points)[:, None])
+
+
+def _mean_of(points: Floats) -> Evaluate:
+    def mean(values: Floats) -> Floats:
+        inside = values[:, FIRST:]
+        return np.asarray((inside @ points / np.maximum(inside.sum(axis=1), TINY))[:, None])
+
+    return mean
+
+
+def _total(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
+    """The mean or the sum of a derived sum or difference, over the cells of the table of its parts. Rows in which a
+    part is missing, or has a code that is no number, have no total."""
+    bins = [bins_of(schema[name]) for name in atom.names]
+    sizes = tuple(len(one.low) for one in bins)
+    usable = np.logical_and.reduce([codes[name] < size for name, size in zip(atom.names, sizes, strict=True)])
+    inside = [np.minimum(codes[name], size - 1) for name, size in zip(atom.names, sizes, strict=True)]
+
+    def added(of_more: list[Floats], of_less: list[Floats]) -> Floats:
+        ends = [more if sign > 0 else -less for more, less, sign in zip(of_more, of_less, atom.signs, strict=True)]
+        return np.asarray(sum(np.meshgrid(*ends, indexing="ij"))).ravel()
+
+    low, last, means = [one.low for one in bins], [one.last for one in bins], [one.means() for one in bins]
+    made = _mean_of if atom.kind == "mean" else _summed
+    least = added(low, last)
+    wide = [name for name, one in zip(atom.names, bins, strict=True) if (one.last > one.low).any()]
+    return Part(
+        groups=np.where(usable, FIRST + np.ravel_multi_index(inside, sizes), EXCLUDED),
+        count=FIRST + int(np.prod(sizes)),
+        names=(atom.kind,),
+        evaluate=made(added(means, means)),
+        lowest=made(least) if wide else None,
+        highest=made(added(last, low)) if wide else None,
+        of_counts=atom.kind == "sum",
+        losses=tuple(f"'{name}' {IN_BINS.format(bins=schema[name].bins)}" for name in wide),
+        never_negative=atom.kind == "sum" and bool(least[0] >= 0),
+    )
 
 
 def _correlation(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:

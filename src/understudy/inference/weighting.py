@@ -285,6 +285,12 @@ def weighted(estimand: Estimand, release: Release, weighting: Weighting, *, last
 
     ``last``: no other weight follows, so numbers of people are those of the population.
     """
+    for atom in estimand.question.atoms:
+        if atom.signs:
+            raise UnsupportedError(
+                f"'{atom.text}': of a total of several numbers nothing weighted can be said; ask about "
+                f"{', '.join(atom.names)} one by one, or about the rows (unweighted)."
+            )
     schema, column = release.schema, weighting.column
     margin = schema.margin({*estimand.margin, column})
     grid = np.indices(schema.shape(margin)).reshape(len(margin), -1)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
@@ -20,7 +19,7 @@ import numpy as np
 
 from understudy.core.arrays import Floats, Integers
 from understudy.core.bins import as_number, ends_of
-from understudy.core.bounds import small_amount
+from understudy.core.bounds import Spacing, spacing_between
 from understudy.core.schema import Attribute, Edge
 
 TOGETHER = 5  # cells of a group, and groups of a larger group
@@ -37,6 +36,8 @@ TRACE = 0.05  # of the curve, that a cell has at least
 ROBUST = 12.0  # squared standard deviations, beyond which a cell does not pull the curve further
 PENALTIES = 10.0 ** np.arange(6.0, -1.5, -1.0)
 STEPS = 40
+RIDGE = 1e-9
+TINY = 1e-9  # of a row, as the variance of a cell
 SHARE_DIGITS = 8
 HARDLY = 1e-6  # of the rows, in a bin of which nothing is known
 NOTHING_KNOWN = 1e8  # times the variance of a bin: what is known of a cell that was not counted
@@ -166,9 +167,10 @@ def _falling_tails(
     heaviest = int(clear.argmax())
     edges = ends_of(attribute)
     middle = ((edges[:-1] + edges[1:]) / 2)[inner]
-    scale = small_amount(float(edges[0]), float(edges[-1]), attribute.scale) if attribute.heavy_tail else 1.0
-    at = np.arcsinh(middle / scale) if attribute.heavy_tail else middle
-    density = counts / _widths(attribute)[inner]
+    long, scale = _spacing_of(attribute).long, _spacing_of(attribute).small
+    at = np.arcsinh(middle / scale) if long else middle
+    widths = np.diff(np.arcsinh(edges / scale) if long else edges)[inner]
+    density = counts / widths
     for side in (1, -1):
         hills = np.flatnonzero(clear > FAR)
         group = int(max([heaviest, *hills]) if side > 0 else min([heaviest, *hills]))
@@ -180,9 +182,10 @@ def _falling_tails(
         if not len(beyond):
             continue
         away = np.abs(at[beyond] - at[last])
-        power = STEEP if attribute.heavy_tail and side * middle[last] > scale else 0.0
-        density[beyond] = np.minimum.accumulate(np.minimum(density[beyond], density[last] * np.exp(-power * away)))
-    return np.asarray(density * _widths(attribute)[inner])
+        power = STEEP if long and side * middle[last] > scale else 0.0
+        fall = np.exp(-power * away)
+        density[beyond] = fall * np.minimum.accumulate(np.minimum(density[beyond] / fall, density[last]))
+    return np.asarray(density * widths)
 
 
 def _day_counts(levels: Sequence[Integers], values: Sequence[Floats], variances: Sequence[float]) -> Floats:
@@ -208,16 +211,72 @@ def _widths(attribute: Attribute) -> Floats:
     """The widths of cells on the scale on which their density is smooth; one on average."""
     edges = ends_of(attribute)
     if attribute.heavy_tail:
-        low, high = edges[0], edges[-1]
-        edges = np.arcsinh(edges / small_amount(float(low), float(high), attribute.scale))
+        edges = np.arcsinh(edges / _spacing_of(attribute).small)
     widths = np.diff(edges)
     return np.asarray(widths / np.median(widths))
 
 
-@cache
-def _roughness(size: int) -> Floats:
-    differences = np.diff(np.eye(size), n=min(3, size - 1), axis=0)
-    return np.asarray(differences.T @ differences)
+def _spacing_of(attribute: Attribute) -> Spacing:
+    low, high = (as_number(end) for end in attribute.bounds)
+    return spacing_between(low, high, heavy_tail=attribute.heavy_tail, scale=attribute.scale)
+
+
+class _Sums:
+    """What was counted, as sums of cells: the cells themselves, groups of neighbours, groups of those.
+
+    A matrix that is added up over cells of one group is zero far from its diagonal. It is kept as its lower diagonals
+    (the first is the main one), so that two hundred cells cost little.
+    """
+
+    def __init__(self, values: Sequence[Floats], levels: Sequence[Integers], variances: Sequence[float]) -> None:
+        self.cells, self.levels = len(levels[0]), levels
+        self.told = np.concatenate(values)
+        self.noise = np.concatenate([np.full(len(one), float(var)) for one, var in zip(values, variances, strict=True)])
+        self.begins = np.cumsum([0, *(len(one) for one in values)])
+        order = min(3, self.cells - 1)  # of the differences that are penalised
+        wide = max(int(np.ptp(np.flatnonzero(level == group))) for level in levels for group in np.unique(level))
+        self.band = max(wide, order)
+        partner = np.arange(self.cells) + np.arange(self.band + 1)[:, None]
+        self.inside = partner < self.cells
+        self.partner = np.where(self.inside, partner, 0)
+        self.together = [self.inside & (level == level[self.partner]) for level in levels]
+        differences = np.diff(np.eye(self.cells), n=order, axis=0)
+        full = differences.T @ differences
+        self.rough = np.where(self.inside, full[np.arange(self.cells), self.partner], 0.0)
+
+    def of(self, cells: Floats) -> Floats:
+        """The sums of the groups of every level."""
+        sizes = np.diff(self.begins)
+        return np.concatenate(
+            [np.bincount(level, cells, minlength=size) for level, size in zip(self.levels, sizes, strict=True)]
+        )
+
+    def back(self, groups: Floats) -> Floats:
+        """For every cell what its groups have, added up."""
+        return np.asarray(sum(groups[begin:][level] for begin, level in zip(self.begins, self.levels, strict=False)))
+
+    def products(self, counts: Floats, weights: Floats) -> Floats:
+        """The diagonals of the sum over groups of weight times counts times counts of two cells of the group."""
+        shared = sum(
+            weights[begin:][level] * together
+            for begin, level, together in zip(self.begins, self.levels, self.together, strict=False)
+        )
+        return np.asarray(counts * counts[self.partner] * shared)
+
+    def times_rough(self, curve: Floats) -> Floats:
+        """The matrix of penalised differences times the curve."""
+        found: Floats = self.rough[0] * curve
+        for offset in range(1, min(4, self.band + 1)):
+            found[:-offset] += self.rough[offset, :-offset] * curve[offset:]
+            found[offset:] += self.rough[offset, :-offset] * curve[:-offset]
+        return found
+
+    def full(self, diagonals: Floats) -> Floats:
+        """The matrix itself."""
+        found = np.zeros((self.cells, self.cells))
+        rows = np.broadcast_to(np.arange(self.cells), self.partner.shape)
+        found[self.partner[self.inside], rows[self.inside]] = diagonals[self.inside]
+        return np.asarray(found + np.tril(found, -1).T)
 
 
 def _smoothed(
@@ -226,14 +285,8 @@ def _smoothed(
     size, cells = len(widths), len(values[0])
     if size == 1:
         return np.array([max(float(values[0][0]), 0.0)])
-    adds = np.vstack(
-        [(level == np.arange(len(told))[:, None]).astype(float) for level, told in zip(levels, values, strict=True)]
-    )
-    told = np.concatenate(values)
-    noise = np.concatenate(
-        [np.full(len(one), float(variance)) for one, variance in zip(values, variances, strict=True)]
-    )
-    rough, ridge = _roughness(size), 1e-9 * np.eye(size)
+    sums = _Sums(values, levels, variances)
+    told, noise = sums.told, sums.noise
     least = 0.05 * max(float(values[-1].sum()), 1.0) / size
     coarse = np.maximum(values[-1], least * np.bincount(levels[-1]))
     curve = np.log((coarse / np.bincount(levels[-1], widths))[levels[-1]])
@@ -241,14 +294,16 @@ def _smoothed(
     for penalty in PENALTIES:
         for _ in range(STEPS):
             counts = np.exp(curve) * widths
-            off = told - adds @ counts
+            off = told - sums.of(counts)
             spread = noise.copy()
             spread[:cells] += counts
             heavy = np.maximum(spread, off**2 / ROBUST)
             heavy[cells:] = spread[cells:]
-            slope = adds * counts
-            bend = penalty * rough + (slope.T / heavy) @ slope + ridge
-            step = _solved(bend, slope.T @ (off / heavy) - penalty * (rough @ curve))
+            bend = penalty * sums.rough + sums.products(counts, 1 / heavy)
+            bend[0] += RIDGE
+            step, log_determinant = _solved(
+                sums, bend, counts * sums.back(off / heavy) - penalty * sums.times_rough(curve)
+            )
             step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
             curve = np.clip(curve + step, -40.0, 40.0)
             if float(np.abs(step).max()) < 1e-2:
@@ -260,24 +315,33 @@ def _smoothed(
             squared[:cells],
         )
         likely = float(
-            -0.5 * (squared + np.log(spread)).sum() - 0.5 * penalty * curve @ rough @ curve
-            - 0.5 * np.linalg.slogdet(bend)[1] + 0.5 * max(size - 3, 1) * np.log(penalty)
+            -0.5 * (squared + np.log(spread)).sum() - 0.5 * penalty * curve @ sums.times_rough(curve)
+            - 0.5 * log_determinant + 0.5 * max(size - 3, 1) * np.log(penalty)
         )  # fmt: skip
         if best < likely < np.inf:  # infinite where nothing but the penalty holds the curve
             best, chosen = likely, np.exp(curve) * widths
-    off = values[0] - chosen
-    own = np.where(np.abs(off) > CLEAR * np.sqrt(variances[0] + chosen), np.maximum(chosen, off**2), chosen)
-    shared = (adds * own) @ adds.T + np.diag(noise)
-    followed = chosen + own * (adds.T @ np.linalg.solve(shared, told - adds @ chosen))
+    off = told - sums.of(chosen)
+    own = np.where(
+        np.abs(off[:cells]) > CLEAR * np.sqrt(variances[0] + chosen), np.maximum(chosen, off[:cells] ** 2), chosen
+    )
+    # Of a normal law with these variances, given the noisy sums: by the inverse of its precision.
+    precision = sums.products(np.ones(size), 1 / noise)
+    precision[0] += 1 / np.maximum(own, TINY)
+    followed = chosen + _solved(sums, precision, sums.back(off / noise))[0]
     return np.asarray(np.maximum(followed, TRACE * chosen))  # a cell of nothing would end the tail behind it
 
 
-def _solved(matrix: Floats, right: Floats) -> Floats:
-    """The solution; the shortest one where a column of nothing but noise leaves the curve open."""
+def _solved(sums: _Sums, diagonals: Floats, right: Floats) -> tuple[Floats, float]:
+    """The solution, and the logarithm of the determinant; the shortest solution where a column of nothing but noise
+    leaves the curve open."""
+    from scipy.linalg import cho_solve_banded, cholesky_banded
+
     try:
-        return np.asarray(np.linalg.solve(matrix, right))
+        root = cholesky_banded(diagonals, lower=True, check_finite=False)
     except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
+        matrix = sums.full(diagonals)
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0]), float(np.linalg.slogdet(matrix)[1])
+    return np.asarray(cho_solve_banded((root, True), right, check_finite=False)), 2 * float(np.log(root[0]).sum())
 
 
 def find_bins(attribute: Attribute, counts: Floats, bins: int, *, even: bool = False) -> Attribute:
@@ -302,9 +366,8 @@ def find_bins(attribute: Attribute, counts: Floats, bins: int, *, even: bool = F
     inside = []
     for first, after in pairwise([*cuts, attribute.bins]):
         part = shares[first:after]
-        level = _even(attribute, first, after)
-        # A trace everywhere: a bin with rows in it has somewhere to draw them from.
-        part = part / shares.sum() if part.sum() > 0 else HARDLY * level
+        # A trace everywhere: if there are rows in a bin that the curve had nothing in, it says nothing about them.
+        part = part / max(shares.sum(), np.finfo(float).tiny) + HARDLY * _even(attribute, first, after)
         inside += [float(f"{share:.{SHARE_DIGITS}g}") for share in part]
     found = (*(attribute.edges[cut] for cut in cuts), attribute.edges[-1])
     pairs = tuple(zip(attribute.edges[:-1], inside, strict=True))
@@ -316,9 +379,9 @@ def _with_possible_tail(attribute: Attribute, mass: Floats, middle: Floats) -> F
     hundredth on. Bins are chosen by these: they are there if the tail is longer than the noisy counts could show."""
     if not attribute.heavy_tail:
         return mass
-    low, high = (float(as_number(edge)) for edge in attribute.bounds)
-    scale = small_amount(low, high, attribute.scale)
-    at, widths, upto = np.arcsinh(middle / scale), _widths(attribute), np.cumsum(mass)
+    scale = _spacing_of(attribute).small
+    at, upto = np.arcsinh(middle / scale), np.cumsum(mass)
+    widths = np.diff(np.arcsinh(ends_of(attribute) / scale))
     found = mass.copy()
     for side, share in ((1, 1 - LAST), (-1, LAST)):
         last = min(int(np.searchsorted(upto, share)), len(mass) - 1)
@@ -339,9 +402,8 @@ def _even(attribute: Attribute, first: int, after: int) -> Floats:
     """The shares of cells of which nothing is known: even, and in a long tail falling as one does at least."""
     ends = ends_of(attribute)[first : after + 1]
     widths = np.diff(ends)
-    if attribute.heavy_tail:
-        scale = small_amount(float(attribute.bounds[0]), float(attribute.bounds[1]), attribute.scale)  # type: ignore[arg-type]
-        widths = widths / (scale + np.abs(ends[:-1] + ends[1:]) / 2) ** (1 + STEEP)
+    if attribute.kind != "date" and _spacing_of(attribute).long:
+        widths = widths / (_spacing_of(attribute).small + np.abs(ends[:-1] + ends[1:]) / 2) ** (1 + STEEP)
     return np.asarray(widths / widths.sum())
 
 

@@ -37,6 +37,25 @@ def test_every_whole_number_of_a_short_range_is_a_cell():
     assert Attribute(name="children", bounds=(0, 5), integer=True).bins == 6
 
 
+def test_hours_of_a_week_days_of_a_year_and_marks_with_a_digit_have_a_cell_for_each_value():
+    for bounds, more, cells in (((0, 168), {}, 169), ((1, 366), {}, 366), ((0, 168), {"heavy_tail": True}, 169)):
+        assert Attribute(name="x", bounds=bounds, integer=True, **more).bins == cells
+    assert Attribute(name="mark", bounds=(1, 5), decimals=1).edges[:3] == (1, 1.1, 1.2)
+    week = Attribute(name="hours", bounds=(0, 168), integer=True, spikes=(40,))
+    found = find_bins(week, np.ones(week.bins), number_of_bins(week, 8))
+    assert {40, 41} <= set(found.edges)
+
+
+def test_without_a_long_tail_cells_are_even_but_near_zero():
+    edges = np.array(Attribute(name="x", bounds=(-1000, 100_000)).edges)
+    widths = np.diff(edges)
+    assert widths.max() == pytest.approx(1010, abs=0.01)
+    assert (widths[edges[:-1] > 10_100] > 1009).all()
+    assert len(edges[(edges > 0) & (edges < 100)]) > 30
+    assert np.allclose(np.diff(Attribute(name="pressure", bounds=(900, 1100)).edges), 2)
+    assert Attribute(name="year", bounds=(1500, 2030), heavy_tail=True).bins == 100
+
+
 def test_a_schema_with_bounds_comes_back_from_its_file_with_what_was_found():
     schema = Schema(
         attributes=(INCOME, Attribute(name="day", bounds=(datetime.date(2024, 1, 1), datetime.date(2025, 12, 31)))),

@@ -226,6 +226,12 @@ def test_amounts_with_a_long_tail_have_a_log_scale_and_the_bins_that_were_found(
     assert axis.get_xscale() == "symlog"
     assert "10k" in [label.get_text() for label in axis.get_xticklabels()]
     assert [50.0 in line.get_xdata() for line in axis.get_lines()] == [True]
+    small = table(
+        *({"attribute": "x", "kind": "numeric", "from": 10.0**n, "to": 10.0 ** (n + 1), "original": 0.2}
+          | {"synthetic": 0.2, "scale": 0.001, "found_edges": ""} for n in range(-3, 2))
+    )  # fmt: skip
+    (axis,) = figures["densities"]({"histograms": small}).figure.axes
+    assert "0.1" in [label.get_text() for label in axis.get_xticklabels()]  # 100m would be read as millions
 
 
 def test_what_nobody_could_guess_is_not_drawn():

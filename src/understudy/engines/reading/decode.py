@@ -334,14 +334,15 @@ def _draw_cells(
     shares = np.array([share for _, share in attribute.inside])
     bounds = set(attribute.edges[:-1])
     begins = [place for place, (start, _) in enumerate(attribute.inside) if start in bounds]
-    upto = np.concatenate([[0.0], np.cumsum(shares)])
     first, after = np.array(begins), np.array([*begins[1:], len(shares)])
+    # Of each bin by itself: beside the sum of all before, the cells of an almost empty bin would be lost.
+    shares = shares / np.repeat(np.add.reduceat(shares, first), after - first)
+    parts = [number + np.cumsum(shares[one:end]) for number, (one, end) in enumerate(zip(first, after, strict=True))]
+    upto = np.concatenate([[0.0], *parts])
     drawn = codes + len(shares) - attribute.bins
     rows = np.flatnonzero(codes < attribute.bins)
     bins = codes[rows]
-    low, high = upto[first[bins]], upto[after[bins]]
-    part = unit_interval(stream, len(bins), *purpose) if places is None else places[rows]
-    target = low + (high - low) * part
+    target = bins + (unit_interval(stream, len(bins), *purpose) if places is None else places[rows])
     cells = np.clip(np.searchsorted(upto, target, side="right") - 1, first[bins], after[bins] - 1)
     drawn[rows] = cells
     within = np.zeros(len(codes))

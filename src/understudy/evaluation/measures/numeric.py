@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.arrays import Floats
-from understudy.core.bounds import small_amount
+from understudy.core.bounds import spacing_between
 from understudy.core.result import Finding, Section
 from understudy.core.schema import Attribute
 from understudy.engines.reading.values import as_number, values_of
@@ -16,6 +16,7 @@ from understudy.evaluation.shared.measure import measures
 from understudy.evaluation.shared.results import Collected, frame
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+NEAR_ZERO = 0.05  # of the largest bound
 HISTOGRAM_BINS = 40
 CRITICAL = 1.3581  # Kolmogorov's 95 percent point
 
@@ -106,12 +107,12 @@ def _summary(name: str, original: Floats, copies: list[Floats]) -> dict[str, Any
 
 
 def _histogram(attribute: Attribute, original: Floats, copies: list[Floats]) -> list[dict[str, Any]]:
-    """Shares in equal classes between the public bounds of the schema; with a long tail equal on the scale of its grid,
-    and with the bins that were found."""
+    """Shares in equal classes between the public bounds of the schema; of amounts equal on the scale of their grid, and
+    with the bins that were found."""
     low, high = as_number(attribute.edges[0]), as_number(attribute.edges[-1])
     edges, scale = np.linspace(low, high, HISTOGRAM_BINS + 1), 0.0
-    if attribute.heavy_tail:
-        scale = small_amount(low, high, attribute.scale)
+    if _amounts(attribute):
+        scale = spacing_between(low, high, heavy_tail=attribute.heavy_tail, scale=attribute.scale).small
         edges = np.sinh(np.linspace(np.arcsinh(low / scale), np.arcsinh(high / scale), HISTOGRAM_BINS + 1)) * scale
         edges[0], edges[-1] = low, high
     found = " ".join(repr(as_number(edge)) for edge in attribute.edges) if attribute.found else ""
@@ -130,3 +131,12 @@ def _histogram(attribute: Attribute, original: Floats, copies: list[Floats]) -> 
         }
         for place in range(HISTOGRAM_BINS)
     ]
+
+
+def _amounts(attribute: Attribute) -> bool:
+    """Whether there is a long tail: the schema says so, or most of the bins that were found are near zero."""
+    if attribute.heavy_tail or not attribute.found or attribute.kind == "date":
+        return attribute.heavy_tail
+    ends = np.abs([as_number(edge) for edge in attribute.edges])
+    spacing = spacing_between(as_number(attribute.bounds[0]), as_number(attribute.bounds[1]), heavy_tail=False)
+    return spacing.long and float(np.median(ends)) < NEAR_ZERO * float(ends.max())

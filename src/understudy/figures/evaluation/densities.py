@@ -48,11 +48,12 @@ def densities(frames: Frames) -> Drawing:
 
 
 def _amounts_below(axis: Any, scale: float) -> None:
-    """A scale that is linear up to a small amount and logarithmic beyond, with ticks such as 10k."""
+    """A scale that is linear up to a small amount and logarithmic beyond, with ticks such as 0.1 and 10k."""
     from matplotlib.ticker import EngFormatter
 
+    short = EngFormatter(sep="")
     axis.set_xscale("symlog", linthresh=scale)
-    axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axis.xaxis.set_major_formatter(lambda value, _: short(value) if abs(value) >= 1000 else f"{value:g}")
 
 
 def _dates_below(axis: Any) -> None:
