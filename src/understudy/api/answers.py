@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from understudy.core.schema import Level
-from understudy.errors import InputError, UnsupportedError
+from understudy.errors import InputError
 
 if TYPE_CHECKING:
     from understudy.inference.answer import Answer, Generator
