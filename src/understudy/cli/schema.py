@@ -116,7 +116,7 @@ def draft(
     found = f"{_attributes(text):,} attribute(s), {remarks:,} remark(s) to read"
     say(f"{found}, {len(left_out):,} column(s) left out{colon}")
     for line in left_out[:MOST_LEFT_OUT]:
-        say(f"  {line}")
+        say(f"  {line.removesuffix(' For that, write:')}")
     if len(left_out) > MOST_LEFT_OUT:
         say(f"  and {len(left_out) - MOST_LEFT_OUT:,} more, at the end of the draft.")
     say("Review every attribute, replace what is not public knowledge, then remove the line draft = true.")

@@ -40,6 +40,7 @@ def test_what_was_left_out_is_said_with_its_reason_and_not_with_what_is_offered(
     output = " ".join(run("schema draft shops.csv").stdout.split())
     assert "1 attribute(s), 0 remark(s) to read, 1 column(s) left out: 'shop' has 700 levels" in output
     assert 'levels = "discover"' not in output
+    assert "write:" not in output
 
 
 def test_drafts_that_are_refused(folder, run, refused):

@@ -508,7 +508,7 @@ def _numeric(
     probable = [code for code in profile.probable_codes() if code not in labelled]
     special: dict[float | str, str] = {**labelled, **{code: f"code {_whole(code)}" for code in probable}}
     low, high = profile.range_without(list(special))  # type: ignore[arg-type]  # words are added below
-    remarks = [SEEN]
+    remarks, seen = [SEEN], (low, high)
     if bounds != (None, None):
         remarks = [f"the code book says: from {_told(bounds[0])} to {_told(bounds[1])}."]
         if low < (low if bounds[0] is None else bounds[0]) or high > (high if bounds[1] is None else bounds[1]):
@@ -528,7 +528,7 @@ def _numeric(
     spread = profile.without_codes(list(special))  # type: ignore[arg-type]
     even: list[Edge] = list(round_edges(low, high, whole=profile.whole))
     smallest = 10.0**-profile.decimals if 0 < profile.decimals <= FEW_DECIMALS else None
-    tail = far_above(spread, high) or far_below(spread, low)
+    tail = far_above(spread, seen[1]) or far_below(spread, seen[0])
     close = list(spread_edges(spread, low, high, whole=profile.whole, spikes=profile.spikes(), smallest=smallest))
     edges: list[Edge] = even
     share, moved = largest_share(spread, even), misplaced(spread, even)  # type: ignore[arg-type]
