@@ -19,7 +19,8 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +31,7 @@ from understudy.figures.drawing import Drawing
 
 Verdict = Literal["pass", "misprint", "differs", "fail", "cannot"]
 VERDICTS: tuple[Verdict, ...] = ("pass", "misprint", "differs", "fail", "cannot")
+WORSE: tuple[Verdict, ...] = ("cannot", "pass", "misprint", "differs", "fail")
 Compute = Callable[[], "float | Simulated"]
 Computations = Mapping[tuple[str, str], Compute]  # by item and cell
 DATA_VARIABLE = "UNDERSTUDY_DATA"
@@ -65,7 +67,7 @@ class CannotComputeError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One printed number.
+    """One printed number, in one reading.
 
     ``expected`` is what the reading leads to, where that is not what is printed. ``misprint`` says that the reading
     shows how the printed number came from the expected one.
@@ -81,6 +83,7 @@ class Item:
     expected: float | None = None
     misprint: bool = False
     long: bool = False
+    another_reading_of: Sequence[str] = ()  # item and cell of the line that reads the same printed number otherwise
 
     def outcome(self) -> Outcome:
         """Compute it and compare."""
@@ -119,6 +122,7 @@ class Item:
             reading=self.reading,
             verdict=verdict,
             reason=reason,
+            another_reading_of=self.another_reading_of,
         )
 
 
@@ -135,6 +139,7 @@ class Outcome:
     reading: str
     verdict: Verdict
     reason: str = ""
+    another_reading_of: Sequence[str] = ()
 
     def to_json(self) -> dict[str, object]:
         record: dict[str, object] = {
@@ -147,7 +152,17 @@ class Outcome:
             "reading": self.reading,
             "verdict": self.verdict,
         }
-        return {**record, "reason": self.reason} if self.reason else record
+        record |= {"reason": self.reason} if self.reason else {}
+        return record | ({"another_reading_of": list(self.another_reading_of)} if self.another_reading_of else {})
+
+
+def tally(outcomes: Iterable[Outcome]) -> Counter[Verdict]:
+    """How many printed numbers have each verdict. One with several readings counts once, by the worst of them."""
+    worst: dict[tuple[str, ...], Verdict] = {}
+    for outcome in outcomes:
+        number = (outcome.paper, *(outcome.another_reading_of or (outcome.item, outcome.cell)))
+        worst[number] = max(worst.get(number, "cannot"), outcome.verdict, key=WORSE.index)
+    return Counter(worst.values())
 
 
 def listed_items() -> list[dict[str, Any]]:

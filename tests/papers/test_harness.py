@@ -27,6 +27,25 @@ def test_every_listed_item_has_a_computation_and_the_other_way_round():
     assert len(set(listed)) == len(listed)
 
 
+def test_a_printed_number_that_is_read_twice_counts_once_and_by_its_worse_reading():
+    read = {"another_reading_of": ["Table 1", "a"], "cell": "a, otherwise"}
+    lines = [item(lambda: 6.74), item(lambda: 9.1, expected=9.1, **read), item(lambda: 6.74, cell="b")]
+    assert harness.tally(line.outcome() for line in lines) == {"differs": 1, "pass": 1}
+    assert harness.tally([lines[0].outcome(), lines[2].left_out()]) == {"pass": 1, "cannot": 1}
+    assert lines[1].outcome().to_json()["another_reading_of"] == ["Table 1", "a"]
+
+
+def test_other_readings_are_of_the_same_printed_number():
+    listed = {(entry["paper"], entry["item"], entry["cell"]): entry for entry in listed_items()}
+    again = [entry for entry in listed.values() if "another_reading_of" in entry]
+    for entry in again:
+        first = listed[(entry["paper"], *entry["another_reading_of"])]
+        assert first["published"] == entry["published"]
+        assert "another_reading_of" not in first
+    two = [cell for _, _, cell in listed if cell.endswith(("(prior 0)", "(prior 1)"))]
+    assert len([entry for entry in again if entry["paper"] == "raab"]) == len(two) / 2 > 100
+
+
 @pytest.mark.parametrize("name", papers.names())
 def test_items_of_every_paper_are_complete(name):
     for entry in items(name):

@@ -103,3 +103,17 @@ def test_a_file_in_a_folder_is_found_by_everything(tmp_path):
     assert run.returncode == 0, run.stderr
     assert "opened by mine" in run.stdout
     assert "a method in one file" in run.stdout
+
+
+def test_the_table_of_methods_says_when_to_use_each():
+    from understudy.commutes.shared.flow_method import flow_synthesizers
+    from understudy.households.shared.family_method import family_synthesizers
+    from understudy.synth.shared.method import synthesizers
+
+    guide = (TESTS.parent / "docs" / "guides" / "choosing.md").read_text(encoding="utf-8")
+    table = guide.partition("## The method")[2].partition("## How many copies")[0]
+    for name in (*synthesizers.names(), *flow_synthesizers.names(), *family_synthesizers.names()):
+        assert f"`{name}`" in table, f"{name} is not in the table of methods of docs/guides/choosing.md"
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    told = ("Not ", "Never ", "not ", "baseline")
+    assert [row for row in rows if not any(word in row for word in told)] == [], "rows that do not say when not"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from understudy.core.schema import Level
-from understudy.errors import InputError, UnsupportedError
+from understudy.errors import InputError
 
 if TYPE_CHECKING:
     from understudy.inference.answer import Answer, Generator
@@ -121,8 +121,8 @@ def infer(
         For commutes: an earlier release of the same places, such as that of another year. The answer is then the change
         since, with its interval.
     refused
-        For a list of questions: a dictionary that takes those which the release does not answer, each with the reason,
-        while the others are answered. Without it the first of them ends the call.
+        For a list of questions: a dictionary that takes those which the release does not answer, or which name what it
+        does not have, each with the reason, while the others are answered. Without it the first of them ends the call.
 
     Returns
     -------
@@ -191,9 +191,9 @@ def infer(
     for one in question:
         try:
             answers.append(answered(one))
-        except UnsupportedError as reason:
-            if refused is None:
-                raise
+        except InputError as reason:  # cannot be answered, or names what is not there
+            if refused is None or (one is question[-1] and not answers and {*refused.values()} == {str(reason)}):
+                raise  # the last of questions that all fail alike: something else is wrong
             refused[str(one)] = str(reason)
     return tuple(answers)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -81,7 +80,7 @@ def reproduce(
         return
     with working("computing"):
         outcomes = harness.run(papers or None, quick=not full)
-    tally = Counter(outcome.verdict for outcome in outcomes)
+    tally = harness.tally(outcomes)
     if as_json:
         print_json([outcome.to_json() for outcome in outcomes])
     else:
@@ -91,6 +90,8 @@ def reproduce(
             [(o.paper, o.item, o.cell, o.published, o.computed, o.verdict, o.reason or o.reading) for o in outcomes],
             right=("published", "computed"),
         )
-        say(", ".join(f"{tally[verdict]} {verdict}" for verdict in harness.VERDICTS))
+        say(f"{tally.total():,} printed: {', '.join(f'{tally[verdict]} {verdict}' for verdict in harness.VERDICTS)}")
+        if (again := len(outcomes) - tally.total()) > 0:
+            say(f"{again:,} of them are computed in another reading too; each counts once, by the worse verdict.")
     if tally["fail"]:
         raise InternalError(f"{tally['fail']} printed number(s) do not come out as printed.")

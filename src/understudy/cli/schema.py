@@ -106,18 +106,25 @@ def draft(
     if as_json:
         print_json({"audience": "internal", "draft": str(target)})
         return
-    left_out = re.findall(r"^# (.*)\n\[\[ignore\]\]", text, re.MULTILINE)
+    left_out = re.findall(
+        r"^# (.*)\n(?:# .*\n)*\[\[ignore\]\]", text, re.MULTILINE
+    )  # the reason, without what it offers
     drafted = text.partition("draft = true")[2]
     remarks = len(re.findall(r"^# (?!\[\[|\w+ = )", drafted, re.MULTILINE)) - len(left_out)  # without lines to copy
     say(f"Draft written to {target}. It is confidential: it was made by looking at the data.", style="bold")
     colon = ":" if left_out else "."
-    found = f"{text.count('[[attribute]]'):,} attribute(s), {remarks:,} remark(s) to read"
+    found = f"{_attributes(text):,} attribute(s), {remarks:,} remark(s) to read"
     say(f"{found}, {len(left_out):,} column(s) left out{colon}")
     for line in left_out[:MOST_LEFT_OUT]:
-        say(f"  {line}")
+        say(f"  {line.removesuffix(' For that, write:')}")
     if len(left_out) > MOST_LEFT_OUT:
         say(f"  and {len(left_out) - MOST_LEFT_OUT:,} more, at the end of the draft.")
     say("Review every attribute, replace what is not public knowledge, then remove the line draft = true.")
+
+
+def _attributes(text: str) -> int:
+    """How many attributes a schema has, without those that its comments offer."""
+    return len(re.findall(r"^\[\[attribute\]\]", text, re.MULTILINE))
 
 
 def _linked_files(data: list[str]) -> dict[str, str]:
@@ -133,7 +140,7 @@ def _show_private_draft(text: str, target: Path, *, as_json: bool) -> None:
         return
     say(f"Schema written to {target}. It is public: it was made from noisy counts, which were charged.", style="bold")
     left_out = re.findall(r"^# ('.*' was left out: .*)$", text, re.MULTILINE)
-    say(f"{text.count('[[attribute]]'):,} attribute(s), {len(left_out):,} column(s) left out.")
+    say(f"{_attributes(text):,} attribute(s), {len(left_out):,} column(s) left out.")
     for line in left_out[:MOST_LEFT_OUT]:
         say(f"  {line}")
     say(f"Continue with: understudy plan --schema {target} --epsilon 1 --delta 1e-9")

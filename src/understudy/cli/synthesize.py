@@ -32,6 +32,8 @@ from understudy.core.places import Places
 from understudy.core.schema import Schema
 from understudy.errors import InputError
 
+MOST_LISTED = 12  # tables in a note on the screen
+
 if TYPE_CHECKING:
     from understudy.privacy.promise.plan import Plan
     from understudy.release.kind import AnyRelease
@@ -335,10 +337,19 @@ def show_release(release: AnyRelease, folder: Path) -> None:
             ("unit", statement.protected),
             ("account", "not tracked across runs" if statement.ledger is None else statement.ledger["account"]),
             *([("run", statement.ledger["run"])] if statement.ledger is not None else []),
-            *(("note", note) for note in release.provenance.notes),
+            *(("note", on_screen(note, folder)) for note in release.provenance.notes),
         ]
     )
     say(f"Check it with: understudy verify {folder}")
+
+
+def on_screen(note: str, folder: Path) -> str:
+    """A note without most of a list of hundreds of tables, which the release's README holds."""
+    listed = note.split("; ")
+    if len(listed) <= MOST_LISTED:
+        return note
+    left = len(listed) - MOST_LISTED
+    return f"{'; '.join(listed[:MOST_LISTED])}; and {left:,} more, all of them in {folder / 'README.md'}."
 
 
 def release_document(release: AnyRelease, folder: Path) -> dict[str, Any]:

@@ -48,6 +48,14 @@ def test_every_fit_is_charged_and_sampling_is_not(tmp_path):
         maker.fit(PEOPLE)
 
 
+def test_options_take_lists_of_names():
+    unit = us.Unit(fixed=("sex",))
+    several = us.plan(SCHEMA, method="independent", budget=ONE, unit=unit, strata=["sex"])
+    assert several.hash == us.plan(SCHEMA, method="independent", budget=ONE, unit=unit, strata="sex").hash
+    kept = [us.plan(SCHEMA, method="partial", budget=us.NonPrivate(), keep=keep) for keep in (["sex"], "sex")]
+    assert kept[0].steps == kept[1].steps
+
+
 def test_a_release_as_frames(release):
     assert release.to_pandas().equals(release.frame().to_pandas())
     assert release.to_polars().height == release.rows[0]

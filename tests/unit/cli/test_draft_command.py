@@ -34,6 +34,15 @@ def test_the_draft_names_itself_after_the_data(folder, run, refused):
     assert json.loads(run("schema draft people.csv --out other.toml --json").stdout)["audience"] == "internal"
 
 
+def test_what_was_left_out_is_said_with_its_reason_and_not_with_what_is_offered(folder, run):
+    lines = "".join(f"shop {number % 700},{number % 2}\n" for number in range(2000))
+    (folder / "shops.csv").write_text(f"shop,open\n{lines}")
+    output = " ".join(run("schema draft shops.csv").stdout.split())
+    assert "1 attribute(s), 0 remark(s) to read, 1 column(s) left out: 'shop' has 700 levels" in output
+    assert 'levels = "discover"' not in output
+    assert "write:" not in output
+
+
 def test_drafts_that_are_refused(folder, run, refused):
     run("synthesize people.csv --schema people.toml --epsilon 1 --out release")
     refused("schema draft people.csv --out release/people.toml", code=4, says="stays out of it")

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import pytest
 
+from understudy.cli.synthesize import on_screen
 from understudy.privacy.promise.plan import read_plan, write_plan
 
 PAID = "--ledger budget.db --account people"
@@ -235,3 +236,10 @@ def test_a_table_or_a_query_of_a_database(folder, run, refused):
     assert "All 60 rows fit" in run("schema check people.duckdb --schema people.toml --query", query).stdout
     refused("schema check people.duckdb --schema people.toml --table peple")
     refused("schema check people.csv --schema people.toml --table people")
+
+
+def test_a_note_about_hundreds_of_tables_is_cut_on_the_screen(folder):
+    pairs = [f"v{number} x w" for number in range(300)]
+    shown = on_screen(f"Pairs: {'; '.join(pairs)}.", folder / "release")
+    assert shown == f"Pairs: {'; '.join(pairs[:12])}; and 288 more, all of them in {folder / 'release' / 'README.md'}."
+    assert on_screen("The noise is small; see the plan.", folder) == "The noise is small; see the plan."

@@ -39,6 +39,7 @@ PUBLIC = (
     "the number of jobs at a workplace is public in this release, and so is that of a segment that is fixed: no range"
 )
 MEASURED = "these jobs were measured by area with noise; this is the noisy count, and nothing of the model is in it"
+BEYOND = "jobs that people of the area have at workplaces outside the places of this release are not in its data"
 WITHOUT_OUTSIDE = "people who live outside or elsewhere are left out: their distance is not known"
 
 
@@ -241,6 +242,8 @@ def _answered(release: CommuteRelease, question: str, asked: Asked, level: float
     warnings = [MODELLED] if MODEL in labels else [MEASURED if measured and any(errors) else PUBLIC]
     if asked.kind == "mean_distance" and release.places.outside is not None:
         warnings.append(WITHOUT_OUTSIDE)
+    if asked.kind == "inflow_outflow":
+        warnings.append(BEYOND)
     total = int(first.sizes.sum()) if release.statement.unit.public_total else None
     return Answer(
         question=question, kind=asked.kind, names=names, estimates=tuple(estimates), standard_errors=tuple(errors),

@@ -27,15 +27,19 @@ from understudy.engines.reading.drafted_column import (
     NUMBER,
     Profile,
     abbreviations_among,
-    bounds_lines,
     clock_attribute,
     discover_lines,
+    spellings_among,
+)
+from understudy.engines.reading.drafted_edges import (
+    far_above,
+    far_below,
     largest_share,
     misplaced,
     round_dates,
     round_edges,
-    spellings_among,
     spread_edges,
+    tail_offers,
 )
 from understudy.engines.reading.drafted_rules import WEIGHT_NAME, rule_candidates, skip_patterns, weight_remarks
 from understudy.engines.reading.guessed_format import ABSENT, Guess, guess_encoding, guess_format, texts_of_columns
@@ -55,6 +59,7 @@ FEW_DECIMALS = 4  # digits behind the point that somebody writes; more come out 
 LARGEST_GROUP = 50  # rows of one household or patient
 FEW_ROWS = 20  # rows of a value on average; a key that says whose rows belong together has fewer
 ALWAYS_THE_SAME = 0.4  # of the rows in one of the bins of equal width: then other edges are better
+MOST_IN_ONE_BIN, CLEARLY = 0.55, 0.7  # then other edges are better whatever the tail, or with few rows in one bin
 ID_NAME = re.compile(
     r"(.*[_ .-])?(id|ids|uuid|key|nr|no|number|pid|hh|hid|hhid|ssn|serial|household|family|patient|person|case|client|"
     r"customer|employee|respondent|dwelling|account|\w+nr)",
@@ -486,7 +491,8 @@ def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], comm
         remarks.append(_remark_on_absent(absent))
     if _looks_coded(profile) and len(counts) > FEW_NUMBERS:
         remarks.append("whole numbers that look like codes, not amounts: listed as levels.")
-    codes = [code for code in profile.probable_codes() if profile.numbers and code in levels and len(counts) > 2]
+    numbers = {float(text) for text in counts if NUMBER.fullmatch(text)}
+    codes = [code for code in profile.probable_codes() if profile.numbers and code in numbers and len(counts) > 2]
     if codes and not texts:
         remarks.append(f"probable codes for no answer among the levels: {_listed_numbers(codes)}.")
     names = tuple(texts.get(str(level), "") for level in levels) if any(texts.values()) else ()
@@ -502,7 +508,7 @@ def _numeric(
     probable = [code for code in profile.probable_codes() if code not in labelled]
     special: dict[float | str, str] = {**labelled, **{code: f"code {_whole(code)}" for code in probable}}
     low, high = profile.range_without(list(special))  # type: ignore[arg-type]  # words are added below
-    remarks = [SEEN]
+    remarks, seen = [SEEN], (low, high)
     if bounds != (None, None):
         remarks = [f"the code book says: from {_told(bounds[0])} to {_told(bounds[1])}."]
         if low < (low if bounds[0] is None else bounds[0]) or high > (high if bounds[1] is None else bounds[1]):
@@ -522,22 +528,18 @@ def _numeric(
     spread = profile.without_codes(list(special))  # type: ignore[arg-type]
     even: list[Edge] = list(round_edges(low, high, whole=profile.whole))
     smallest = 10.0**-profile.decimals if 0 < profile.decimals <= FEW_DECIMALS else None
+    tail = far_above(spread, seen[1]) or far_below(spread, seen[0])
     close = list(spread_edges(spread, low, high, whole=profile.whole, spikes=profile.spikes(), smallest=smallest))
     edges: list[Edge] = even
-    if (
-        low < high
-        and largest_share(spread, even) > ALWAYS_THE_SAME  # type: ignore[arg-type]
-        and (profile.spikes() or misplaced(spread, close) < misplaced(spread, even))  # type: ignore[arg-type]
-    ):
+    share, moved = largest_share(spread, even), misplaced(spread, even)  # type: ignore[arg-type]
+    nearer = misplaced(spread, close) / (moved or 1.0)
+    crowded = share > ALWAYS_THE_SAME and (nearer < 1 or bool(profile.spikes()))
+    if low < high and (crowded or share > MOST_IN_ONE_BIN or (profile.spikes() and nearer < CLEARLY)):
         edges = list(close)
-        remarks.append("most values are small, so the edges are closer there; they too were seen in the data.")
-        if not WEIGHT_NAME.fullmatch(profile.name):
-            remarks.append(f"or let a release find bins: replace edges by public bounds.\n{bounds_lines(low, high)}")
-        if low > 0 and edges[0] != 0:
-            remarks.append('density = "log" draws synthetic values inside a bin in proportion to 1/x.')
-        elif low >= 0 and not profile.spread.get(0.0):
-            remarks.append('if 0 is not possible, begin the edges above 0 and write density = "log".')
-    remarks += weight_remarks(profile.name, low, high)
+        remarks.append("most values lie close together, so the edges do there; they too were seen in the data.")
+        if tail:
+            remarks += tail_offers(profile.spread, low, high, edges, weight=bool(WEIGHT_NAME.fullmatch(profile.name)))
+    remarks += weight_remarks(profile.name, low, high, common["label"])
     if low == high:
         remarks.append("constant: every row that is filled has the same value; is it needed?")
     named: list[tuple[Special, str]] = []

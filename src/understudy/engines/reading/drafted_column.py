@@ -1,4 +1,4 @@
-"""What one column of confidential data looks like, gathered in one pass, and round edges for it.
+"""What one column of confidential data looks like, gathered in one pass.
 
 For the draft of a schema and nothing else.
 """
@@ -9,12 +9,9 @@ import datetime
 import json
 import math
 import re
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from fractions import Fraction
-from itertools import pairwise
 from typing import Literal
 
 import pyarrow as pa
@@ -22,6 +19,7 @@ import pyarrow.compute as pc
 
 from understudy.core.clock import CLOCKS, DAY_SECONDS, clock_number, clock_text
 from understudy.core.schema import Attribute
+from understudy.engines.reading.drafted_edges import round_edges, rounded_down
 from understudy.engines.reading.values import (
     EPOCH,
     canonical_texts,
@@ -40,6 +38,7 @@ LONGEST_WORD = 16  # letters of such a text
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 LEADING_ZERO = re.compile(r"\s*[+-]?0\d.*")
 LEAST_CODE, MANY_ROWS, OFTEN = 9990, 10, 0.005  # such a number, rows and share of the rows: no amount is so frequent
+APART = 10.0  # times as large as all others is a round number that stands for something else
 PANEL = 100  # units at least of a panel
 QUARTERS = 4
 UNEVEN = 1.5  # times as many rows for a number in one quarter of the range as in another
@@ -70,7 +69,7 @@ class Profile:
     low: float = math.inf  # of values that do not look like codes
     high: float = -math.inf
     codes: Counter[float] = field(default_factory=Counter)
-    spread: Counter[float] = field(default_factory=Counter)  # values rounded to a sixteenth of their size
+    spread: Counter[float] = field(default_factory=Counter)  # values rounded to a 64th of their size
     divisor: int = 0  # of all whole numbers
     digits: set[int] = field(default_factory=set)  # numbers of digits of whole numbers
     decimals: int = 0  # most digits behind the point
@@ -164,7 +163,7 @@ class Profile:
             return
         self.whole &= number == int(number)
         self.plain_integers &= abs(number) <= 2**53 and text == str(int(number))
-        if number == int(number) and CODE.fullmatch(str(int(number))):
+        if (number == int(number) and CODE.fullmatch(str(int(number)))) or _fills_digits(number):
             self.codes[number] += rows
             return
         self.low, self.high = min(self.low, number), max(self.high, number)
@@ -192,18 +191,20 @@ class Profile:
         negative = [code for code in self.codes if code < 0]
         apart = sorted(negative) if self.low >= 0 and len(negative) <= 5 else []
         top = max([self.high, *(code for code in self.codes if 0 < code < 1.5 * self.high)])
-        above = {code for code in self.codes if code > 0 and code > 1.5 * top and self.high > 0}
+        above = {code for code in self.codes if code > APART * top and self.high > 0}
+        plainly = {code: rows for code, rows in self.codes.items() if not _fills_digits(code)}
+        above |= {code for code in plainly if code > 0 and code > 1.5 * top and self.high > 0}
         # 999999 above every other number, in many rows: a code also where the others reach close to it.
         above |= {
             code
-            for code, rows in self.codes.items()
+            for code, rows in plainly.items()
             if code >= LEAST_CODE and code > self.high > 0 and rows >= max(MANY_ROWS, OFTEN * self.filled)
         }
         # 99998 inside the range, in more rows than all numbers around it together.
         often = max(MANY_ROWS, OFTEN * self.filled)
         above |= {
             code
-            for code, rows in self.codes.items()
+            for code, rows in plainly.items()
             if code >= LEAST_CODE and rows >= often and rows > self.spread.get(rounded_down(code), 0)
         }
         return apart + sorted(above)
@@ -269,221 +270,21 @@ class Profile:
         return dict(rows)
 
 
-def rounded_down(number: float) -> float:
-    """A number cut to four binary digits after the first: enough to choose round edges by.
+def _fills_digits(number: float) -> bool:
+    """Whether a number is a million or just below, as 999999.375 is: what a field of six digits holds at most.
 
-    >>> rounded_down(1000), rounded_down(-3.3), rounded_down(0)
-    (992.0, -3.375, 0.0)
+    >>> _fills_digits(1_000_000), _fills_digits(999999.375), _fills_digits(999_999), _fills_digits(1000)
+    (True, True, False, False)
     """
-    if not number:
-        return 0.0
-    part, power = math.frexp(number)
-    return math.ldexp(math.floor(part * 32) / 32, power)
+    if number < LEAST_CODE:
+        return False
+    power = 10.0 ** math.ceil(math.log10(number))
+    return power - 1 < number <= power
 
 
 def discover_lines(name: str) -> str:
     """Lines of a schema that leave it to the release to find the frequent codes of a column."""
     return f'[[attribute]]\nname = {json.dumps(name, ensure_ascii=False)}\nlevels = "discover"'
-
-
-def bounds_lines(low: float, high: float) -> str:
-    """Lines that leave it to the release to find the bins of amounts with a long tail: round bounds far outside."""
-    least, most = [_round(10 * end, up=end > 0, whole=False) for end in (min(low, 0.0), max(high, 0.0))]
-    return f"bounds = [{least}, {most}]\nheavy_tail = true"
-
-
-# Round edges that cover a range: what a person would write down who knows roughly how large the numbers get.
-
-
-MOST_BINS = 10
-# Shares of the rows at which amounts are divided: about as many rows in each bin, but for the few that are very large.
-CUTS = (1 / 7, 2 / 7, 3 / 7, 4 / 7, 5 / 7, 6 / 7, 0.95, 0.99)
-BELOW_ZERO = (0.01, 0.05)  # where amounts can be negative, the lowest are as few as the highest
-MOST_MOVED, MOST_DIVISIONS = 0.05, 4  # of a standard deviation, by which one bin may move the mean; edges added for it
-ROUND = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)  # first two digits of a round number
-MONTHS_OF_STEP = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
-DAYS_OF_STEP = (1, 2, 5, 7, 14)
-
-
-def round_edges(low: float, high: float, *, whole: bool) -> list[int | float]:
-    """At most ten bins of one width, which is 1, 2 or 5 times a power of ten.
-
-    >>> round_edges(17, 93, whole=True), round_edges(0.12, 0.48, whole=False)
-    ([10, 20, 30, 40, 50, 60, 70, 80, 90, 100], [0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5])
-    """
-    first, last = Fraction(low), Fraction(high)
-    for step in _steps(last - first or Fraction(max(abs(high), 1)) / 10, whole):
-        start, stop = math.floor(first / step), math.ceil(last / step)
-        if stop - start <= MOST_BINS:
-            edges = [_number(number * step) for number in range(start, max(stop, start + 1) + 1)]
-            if len({*edges}) == len(edges):  # steps can be finer than what numbers of a computer tell apart
-                return edges
-    raise AssertionError("the steps grow without end")
-
-
-def spread_edges(
-    spread: Mapping[float, int],
-    low: float,
-    high: float,
-    *,
-    whole: bool,
-    spikes: Sequence[float] = (),
-    smallest: float | None = None,
-) -> list[int | float]:
-    """Round edges with about as many rows in each bin, for amounts of which most are far below the largest.
-
-    ``spread`` gives rows by (rounded) value. The largest values get narrower shares, because their bins are the widest.
-    ``spikes`` are values that very many rows have; a whole number, and zero, then get a bin of their own. ``smallest``
-    is the smallest positive number with as many decimals as there are.
-
-    >>> spread_edges({0: 40, 800: 10, 1200: 20, 2100: 20, 9000: 9, 150_000: 1}, 0, 150_000, whole=True, spikes=[0])
-    [0, 1, 1200, 2000, 8000, 10000, 150000]
-    """
-    found: set[int | float] = set()
-    for spike in spikes:
-        if whole:
-            found |= {int(spike), int(spike) + 1}
-        elif not spike and high > 0:
-            found |= {
-                0,
-                *(() if smallest is None else (smallest,)),
-                _round(min((value for value in spread if value > 0), default=high), up=False, whole=False),
-            }
-    alone = {max((value for value in spread if value <= spike), default=spike) for spike in spikes} if found else set()
-    rows = sorted((value, count) for value, count in spread.items() if value not in alone)
-    total, seen = sum(count for _, count in rows), 0
-    cuts = (*BELOW_ZERO, *CUTS) if low < 0 else CUTS
-    for value, count in rows:
-        if seen and any(seen < cut * total <= seen + count for cut in cuts):
-            found.add(_round(value, up=None, whole=whole))
-        seen += count
-    start = 0 if 0 <= low < 0.1 * high else _round(low, up=False, whole=whole)
-    stop = _round(high, up=True, whole=whole)
-    return _divided([start, *sorted(edge for edge in found if start < edge < stop), stop], spread, whole=whole)
-
-
-def _divided(edges: list[int | float], spread: Mapping[float, int], *, whole: bool) -> list[int | float]:
-    """Edges with some more, where values drawn uniformly from a bin would move the mean: in a long, thin tail.
-
-    >>> _divided([0, 1, 2, 50], {0: 800, 1: 180, 2: 12, 3: 5, 5: 2, 48: 1}, whole=True)
-    [0, 1, 2, 5, 50]
-    """
-    total = sum(spread.values())
-    mean = sum(value * rows for value, rows in spread.items()) / max(total, 1)
-    sd = math.sqrt(sum(rows * (value - mean) ** 2 for value, rows in spread.items()) / max(total, 1))
-    for _ in range(min(MOST_DIVISIONS, max(MOST_BINS + 1 - len(edges), 0))):
-        moved = [_moved(spread, pair, whole=whole) / max(total, 1) for pair in pairwise(edges)]
-        worst = max(range(len(moved)), key=moved.__getitem__)
-        low, high = edges[worst], edges[worst + 1]
-        inside = {_round(value, up=True, whole=whole) for value in spread if low < value < high}
-        inside = {edge for edge in inside if low < edge < high}
-        if moved[worst] <= MOST_MOVED * sd or not inside:
-            break
-        best = min(
-            sorted(inside),
-            key=lambda edge: sum(_moved(spread, pair, whole=whole) for pair in ((low, edge), (edge, high))),
-        )
-        edges = [*edges[: worst + 1], best, *edges[worst + 1 :]]
-    return edges
-
-
-def _moved(spread: Mapping[float, int], ends: tuple[float, float], *, whole: bool) -> float:
-    """How far the sum of the values of a bin moves if they are drawn uniformly from it."""
-    low, high = ends
-    inside = [(value, rows) for value, rows in spread.items() if low <= value < high]
-    middle = (low + high - whole) / 2  # the last whole number of a bin is below its end
-    return abs(sum(rows * (value - middle) for value, rows in inside))
-
-
-def largest_share(spread: Mapping[float, int], edges: Sequence[float]) -> float:
-    """The share of the fullest bin among those that hold more than one value, of the rows in ``spread``."""
-    rows: dict[int, list[int]] = {}
-    for value, count in spread.items():
-        place = min(max(bisect_right(edges, value) - 1, 0), len(edges) - 2)
-        rows.setdefault(place, []).append(count)
-    total = sum(spread.values())
-    return max((sum(counts) / total for counts in rows.values() if len(counts) > 1), default=0.0)
-
-
-def misplaced(spread: Mapping[float, int], edges: Sequence[float]) -> float:
-    """How far a value moves on average if it is drawn uniformly from its bin: the earth mover's distance.
-
-    >>> misplaced({1: 10, 9: 10}, [0, 10]), misplaced({1: 10, 9: 10}, [0, 2, 8, 10])
-    (1.5, 0.0)
-    """
-    rows: dict[int, list[tuple[float, int]]] = {}
-    for value, count in spread.items():
-        place = min(max(bisect_right(edges, value) - 1, 0), len(edges) - 2)
-        rows.setdefault(place, []).append((value, count))
-    moved, total = 0.0, sum(spread.values())
-    for place, found in rows.items():
-        low, high = edges[place], edges[place + 1]
-        inside, seen = sum(count for _, count in found), 0.0
-        for value, count in sorted(found):
-            middle = low + (high - low) * (seen + count / 2) / inside
-            moved += count * abs(value - middle)
-            seen += count
-    return moved / max(total, 1)
-
-
-def _round(number: float, *, up: bool | None, whole: bool) -> int | float:
-    """The nearest round number, or the next one up or down."""
-    if not number:
-        return 0
-    if number < 0:
-        return -_round(-number, up=None if up is None else not up, whole=whole)
-    power = Fraction(10) ** math.floor(math.log10(number))
-    choices = [step * power for step in (*(Fraction(digit, 10) for digit in ROUND), Fraction(10), Fraction(12))]
-    if whole:
-        choices = sorted({Fraction(round(choice)) for choice in choices if choice >= 1} | {Fraction(0)})
-    exact = Fraction(number)
-    if up is None:
-        return _number(min(choices, key=lambda choice: abs(choice - exact)))
-    if up:
-        return _number(next(choice for choice in choices if choice >= exact))
-    return _number(max(choice for choice in [Fraction(0), *choices] if choice <= exact))
-
-
-def round_dates(first: datetime.date, last: datetime.date) -> list[datetime.date]:
-    """At most ten bins of whole years, months or days that cover both days.
-
-    >>> [edge.isoformat() for edge in round_dates(datetime.date(1931, 5, 2), datetime.date(2003, 12, 31))][::4]
-    ['1930-01-01', '1970-01-01', '2010-01-01']
-    """
-    days = (last - first).days
-    if days < 60 and last.year < 9999:
-        step = next(step for step in DAYS_OF_STEP if days < step * MOST_BINS)
-        ends = first + datetime.timedelta(days=(days // step + 1) * step)
-        return [first + datetime.timedelta(days=number) for number in range(0, (ends - first).days + 1, step)]
-    start, stop = first.year * 12 + first.month - 1, last.year * 12 + last.month  # months since the year 0
-    for months in MONTHS_OF_STEP:
-        numbers = range(start // months, -(-stop // months) + 1)
-        if len(numbers) - 1 <= MOST_BINS:
-            return [_month(number * months) for number in numbers]
-    return [datetime.date.min, datetime.date.max]
-
-
-def _month(months: int) -> datetime.date:
-    year, month = divmod(months, 12)
-    if year < 1:
-        return datetime.date.min
-    return datetime.date(year, month + 1, 1) if year <= 9999 else datetime.date.max
-
-
-def _steps(span: Fraction, whole: bool) -> Iterator[Fraction]:
-    """1, 2, 5, 10, 20, ... and the tenths, beginning far below the span."""
-    power = math.floor(math.log10(span)) - 2
-    while True:
-        for digit in (1, 2, 5):
-            step = digit * Fraction(10) ** power
-            if not whole or step >= 1:
-                yield step
-        power += 1
-
-
-def _number(value: Fraction) -> int | float:
-    """A whole number as such, while a double still tells it from its neighbours."""
-    return int(value) if value.denominator == 1 and abs(value) <= 2**53 else float(value)
 
 
 def clock_attribute(profile: Profile, label: str) -> tuple[Attribute, tuple[str, ...]] | None:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from understudy.core.arrays import Flags, Floats
 from understudy.core.rules import Order, steps_of
 from understudy.core.schema import Attribute, level_text
-from understudy.engines.reading.drafted_column import round_edges
+from understudy.engines.reading.drafted_edges import near, round_edges
 from understudy.engines.reading.encode import Encoder
 from understudy.engines.reading.rule_values import in_steps
 from understudy.engines.reading.values import as_numpy, canonical_texts, on_clock, parse_numbers, plain, values_of
@@ -38,6 +38,9 @@ WEIGHT_NAME = re.compile(
     r"poids\w*|pond[eé]r\w*|peso|factor_?exp\w*|db0[89]0|rb0(50|6[0-4])|pb0[456]0)\d*",
     re.IGNORECASE,
 )
+OF_A_BODY = re.compile(
+    r"\b(kilo(gram)?s?|kgs?|pounds?|lbs?|grams?|ounces?|body|birth)\b", re.IGNORECASE
+)  # in its label
 EXPLAINS = 0.3  # of the rows without a value; others did not answer
 MOST_CONDITIONS = 3  # of one rule
 STILL_MISSING = 0.4  # at most, among those who are asked: then 30 empty rows in one group are no chance
@@ -88,8 +91,12 @@ def skip_patterns(
 
 def _if_missing(flags: Flags, unknown: list[Flags]) -> str:
     """The line of a rule that says that nobody is asked of whom a condition is not known; none if it is not so."""
-    somewhere = np.logical_or.reduce(unknown)
-    return '\nif_missing = "not asked"' if somewhere.sum() >= LEAST_ROWS and flags[somewhere].all() else ""
+    return '\nif_missing = "not asked"' if _silent(np.logical_or.reduce(unknown), flags).any() else ""
+
+
+def _silent(unknown: Flags, flags: Flags) -> Flags:
+    """The rows of which a condition is not known, if they are many and none of them is filled."""
+    return unknown if unknown.sum() >= LEAST_ROWS and flags[unknown].all() else np.zeros(len(flags), bool)
 
 
 def _rules_about(flags: Flags, others: Mapping[str, tuple[Attribute, pa.Array, Flags]]) -> list[_Rule]:
@@ -104,9 +111,11 @@ def _rules_about(flags: Flags, others: Mapping[str, tuple[Attribute, pa.Array, F
         }
         if not rules:
             break
-        best = max(rules, key=lambda name: rules[name].never.sum())
+        # Whose value is not known there counts too, if none of them is asked; a level says more than a bound.
+        silent = {name: rule.never | _silent(rest[name][2][left], flags[left]) for name, rule in rules.items()}
+        best = max(rules, key=lambda name: (silent[name].sum(), bool(rest[name][0].levels)))
         found.append(rules[best])
-        left[np.flatnonzero(left)[rules[best].never]] = False
+        left[np.flatnonzero(left)[silent[best]]] = False
         del rest[best]
     return found
 
@@ -121,15 +130,15 @@ def not_asked(attribute: Attribute) -> str:
     return f"\notherwise = {json.dumps(meanings[0], ensure_ascii=False)}" if meanings and not attribute.missing else ""
 
 
-def weight_remarks(name: str, low: float, high: float) -> list[str]:
+def weight_remarks(name: str, low: float, high: float, label: str = "") -> list[str]:
     """How a column is declared that, by its name, may hold survey weights; with bounds that hold what was seen.
 
     >>> print(weight_remarks("PWGTP", 12, 1830)[0].splitlines()[-1])
     bounds = [10, 2000]
-    >>> weight_remarks("width", 1, 2)
-    []
+    >>> weight_remarks("width", 1, 2), weight_remarks("wt71", 36.2, 169.2, "Weight in kilograms in 1971")
+    ([], [])
     """
-    if not WEIGHT_NAME.fullmatch(name) or low == high:
+    if not WEIGHT_NAME.fullmatch(name) or low == high or OF_A_BODY.search(label):
         return []
     if low <= 0:
         return ["may be a survey weight by its name; but a weight is positive, and not every value here is."]
@@ -173,18 +182,28 @@ def _by_bound(attribute: Attribute, texts: pa.Array, empty: Flags, flags: Flags)
     if not len(filled):
         return None
     low, high = filled.min(), filled.max()
+    under, over = numbers < low, numbers > high
+    least = _between(numbers[under].max(initial=-np.inf), low, low, attribute)
+    most = _between(high, numbers[over].min(initial=np.inf), numbers[over].min(initial=np.inf), attribute)
     for never, words, condition in (
-        (numbers < low, f"is below {low:g}", f"{_key(attribute.name)} = {{ above = {low:g} }}"),
-        (numbers > high, f"is above {high:g}", f"{_key(attribute.name)} = {{ below = {_after(attribute, high)} }}"),
+        (under, f"is below {least:g}", f"{_key(attribute.name)} = {{ above = {least:.12g} }}"),
+        (over, f"is {most:g} or more", f"{_key(attribute.name)} = {{ below = {most:.12g} }}"),
     ):
         if _convinces(never, flags):
             return _Rule(of=attribute.name, never=never, words=f"{attribute.name} {words}", condition=condition)
     return None
 
 
-def _after(attribute: Attribute, high: float) -> str:
-    """The first round number above the largest, as a bound that is not reached itself."""
-    return f"{high + 1:g}" if attribute.integer else f"{np.nextafter(high, np.inf):.6g}"
+def _between(low: float, high: float, usual: float, attribute: Attribute) -> float:
+    """A round number above the first and at most the second, so that a rule names the value of nobody.
+
+    >>> _between(0, 238.35, 238.35, Attribute(name="wage", edges=(0, 9999)))
+    200.0
+    """
+    if not math.isfinite(low) or not math.isfinite(high):
+        return usual
+    found = float(near((low + high) / 2, (high - low) / 2, whole=attribute.integer))
+    return found if low < found <= high else usual
 
 
 def _key(name: str) -> str:

@@ -66,7 +66,7 @@ class Partial:
         self._mechanism()  # which checks the options
 
     def _mechanism(self, rows: int | None = None) -> PartialDraw:
-        names = tuple(name.strip() for name in self.keep.split("+") if name.strip())
+        names = tuple(name.strip() for name in self.keep.replace("+", ",").split(",") if name.strip())
         if len(set(names)) != len(names):
             raise InputError(f"keep ({self.keep}) names an attribute twice.")
         return PartialDraw(keep=names, prior=self.prior, real=self.real, rows=rows)

@@ -236,6 +236,8 @@ def _read_option(method: str, name: str, value: Option, kind: Any) -> Option:
             return int(value)
         except ValueError:
             raise InputError(f"option {name} of {method} ({value!r}) must be a whole number.") from None
+    if kind is str and isinstance(value, list | tuple):
+        return ",".join(map(str, value))  # strata=["region", "sex"], as Python writes a list of names
     if kind is str and not isinstance(value, str):
         return str(value)
     if kind in (int, bool) and type(value) is not kind:

@@ -55,6 +55,26 @@ def test_counts_are_those_of_the_table_and_of_the_area_by_id_or_name(release):
     assert answer.labels == ("model-based",)
 
 
+def test_jobs_of_residents_beyond_the_places_are_said_to_be_missing(release):
+    """LODES counts them in the file of the other state: nobody of a whole state seems to work elsewhere."""
+    whole = us.infer(release, "inflow_outflow(state 44)")
+    assert whole.estimates[2].value == 0
+    assert any("are not in its data" in warning for warning in whole.warnings)
+    assert not any("are not in its data" in one for one in us.infer(release, "count(home in outside)").warnings)
+
+
+def test_a_question_that_names_what_is_not_there_leaves_the_others_their_answers(release):
+    asked = ["count(home in outside)", "mean_distance(work in zip 99999)", "inflow_outflow(nowhere)"]
+    refused = {}
+    (answer,) = us.infer(release, asked, refused=refused)
+    assert answer.question == asked[0]
+    assert list(refused) == asked[1:]
+    with pytest.raises(UnknownNameError):
+        us.infer(release, asked)
+    with pytest.raises(InputError, match="between 0 and 1"):  # nothing is wrong with the questions
+        us.infer(release, asked[:1] * 2, level=2, refused={})
+
+
 def test_what_can_be_asked_is_listed_with_areas_of_the_release_and_can_be_asked(release):
     told = us.questions(release)
     assert len(told) == 0

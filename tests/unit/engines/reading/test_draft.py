@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
+import re
 import stat
 
 import numpy as np
@@ -318,6 +320,47 @@ def test_other_amounts_are_not_taken_for_weights(name):
     assert "survey weight" not in draft_schema(frame)
 
 
+def test_the_weight_of_a_body_is_no_survey_weight(tmp_path):
+    frame = pd.DataFrame({"wt71": np.random.default_rng(4).normal(70, 12, 400).round(2), "sex": ["F", "M"] * 200})
+    pyreadstat.write_sav(frame, tmp_path / "body.sav", column_labels={"wt71": "WEIGHT IN KILOGRAMS IN 1971"})
+    pyreadstat.write_sav(frame, tmp_path / "survey.sav", column_labels={"wt71": "Weight of the first wave"})
+    assert "survey weight" not in draft_schema(tmp_path / "body.sav")
+    assert "survey weight" in draft_schema(tmp_path / "survey.sav")
+
+
+def test_what_fills_a_field_of_six_digits_is_a_code_if_nothing_comes_near():
+    rng = np.random.default_rng(3)
+    liquid, lines = rng.lognormal(4, 1, 1500).round(2), rng.integers(0, 60, 1500).astype(float)
+    liquid[:9], lines[0] = 1_000_000, 999_999.375
+    close = rng.lognormal(12, 1, 1500).clip(0, 900_000).round(2)
+    close[:9] = 1_000_000  # others come near: an amount
+    text = draft_schema(pd.DataFrame({"liquid": liquid, "lines": lines, "close": close}))
+    schema = reviewed(text)
+    assert schema["liquid"].special == ((1_000_000, "code 1000000"),)
+    assert schema["lines"].special == ((999_999.375, "code 999999.375"),)
+    assert not schema["close"].special
+    assert schema["liquid"].edges[-1] < 20_000
+    assert schema["lines"].edges[-1] == 60
+
+
+def test_values_near_the_top_of_their_range_are_told_apart(tmp_path):
+    """Scores of 60 to 100, mostly above 90, and logs of incomes with a few low ones: no bin takes most of the rows."""
+    rng = np.random.default_rng(6)
+    score = 100 - rng.exponential(6, 4000).clip(0, 40).astype(int)
+    logs = np.where(rng.random(4000) < 0.05, rng.uniform(0, 6, 4000), rng.normal(8.8, 0.5, 4000)).round(4)
+    frame = pd.DataFrame({"score": score, "logs": logs})
+    text = draft_schema(frame)
+    schema = reviewed(text)
+    for name in frame:
+        shares = np.histogram(frame[name], schema[name].edges)[0] / len(frame)
+        assert shares.max() <= 0.4, (name, schema[name].edges, shares)
+    assert "heavy_tail" not in remarks(text, "score")
+    fields = {"fields": [{"name": "score", "type": "integer", "constraints": {"minimum": -100, "maximum": 100}}]}
+    (tmp_path / "book.json").write_text(json.dumps(fields))  # bounds that nobody comes near make no tail either
+    assert "heavy_tail" not in remarks(draft_schema(frame, codebook=tmp_path / "book.json"), "score")
+    assert "most values are small" not in text
+
+
 def test_a_rule_about_who_is_asked_can_be_taken_as_it_is_offered():
     number = np.arange(600)
     births = np.where(number % 2 == 0, "N", (number % 40).astype(str))
@@ -350,3 +393,19 @@ def test_a_question_about_the_answer_to_another(nested):
     text = draft_schema(pd.DataFrame({"age": age, "job": job, "wage": wage}))
     assert "never filled where job is none" in remarks(text, "wage")
     assert ('# if_missing = "not asked"' in remarks(text, "wage")) == nested
+
+
+def test_a_rule_about_who_is_asked_names_an_answer_and_nobodys_amount():
+    """Hours were asked of people with a job, and not of children, of whom nothing is known; wages say so by chance."""
+    rng = np.random.default_rng(2)
+    job = rng.choice(np.array(["yes", "no", None], dtype=object), 3000, p=[0.4, 0.4, 0.2])
+    wage = np.where(job == "yes", rng.lognormal(7.4, 0.6, 3000).clip(238.35).round(2), 0)
+    hours = np.where(job == "yes", rng.integers(5, 60, 3000), np.nan)
+    text = draft_schema(pd.DataFrame({"job": job, "wage": wage, "hours": hours}))
+    said = remarks(text, "hours")
+    assert "never filled where job is no." in said
+    assert 'if_missing = "not asked"' in said
+    said = remarks(draft_schema(pd.DataFrame({"wage": wage, "hours": hours})), "hours")
+    (bound,) = re.findall(r"wage = { above = (\S+) }", said)
+    assert 0 < float(bound) < wage[wage > 0].min()
+    assert "238.35" not in said

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.core.schema import Attribute
-from understudy.engines.reading.drafted_column import (
+from understudy.engines.reading.drafted_edges import (
     MOST_BINS,
     largest_share,
     round_dates,

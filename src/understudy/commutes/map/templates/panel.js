@@ -79,7 +79,9 @@ export function showSummary(root, title, summaries, { unit, reasons }) {
       element("thead", {}, element("tr", {}, element("td"), ...["A", "B", "A − B"].map((name) => element("td", {}, name)))),
     );
   }
-  root.replaceChildren(element("h2", {}, title), table, element("p", { className: "note" }, uncertaintyNote(summaries, reasons)));
+  const beyond = summaries.some((one) => one.flow) ? " Jobs of residents beyond this map are not in its data." : "";
+  const note = element("p", { className: "note" }, uncertaintyNote(summaries, reasons) + beyond);
+  root.replaceChildren(element("h2", {}, title), table, note);
 }
 
 const FLOW_NAMES = ["live and work here", "work here, live elsewhere", "live here, work elsewhere"];
