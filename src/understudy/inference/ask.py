@@ -38,6 +38,15 @@ from understudy.inference.evidence import (
     public_records,
     without_coefficients,
 )
+from understudy.inference.inside_weights import (
+    GOES_WITH,
+    MOST_MOVED,
+    MOST_ROUGH,
+    PUBLIC_BINS,
+    ROUGH,
+    anywhere_in_bins,
+    goes_with_weights,
+)
 from understudy.inference.joined_tables import (
     ANY_QUESTION,
     APART,
@@ -56,17 +65,7 @@ from understudy.inference.noise_aware import NoiseAware, evidence_for, has_poste
 from understudy.inference.noisy_scores import noise_inside
 from understudy.inference.sampling_design import design_factor, sampling_error
 from understudy.inference.validity import Validity, unproved, validity_of
-from understudy.inference.weighting import (
-    GOES_WITH,
-    MOST_MOVED,
-    MOST_ROUGH,
-    ROUGH,
-    by_public_totals,
-    chosen_weights,
-    goes_with_weights,
-    of_population,
-    remarks,
-)
+from understudy.inference.weighting import by_public_totals, chosen_weights, of_population, remarks
 from understudy.inference.without_prior import from_posterior
 from understudy.release.kind import AnyRelease
 from understudy.release.table_release import Release, asked_table
@@ -498,9 +497,10 @@ def _apply_design(judged: Judged, estimand: Estimand, release: Release, shares: 
             judged.lower(np.ones(len(judged.names), bool), MODEL, why)
     moved, below, above = goes_with_weights(estimand, shares)
     judged.lower(~(moved <= MOST_MOVED * judged.spread), MODEL, GOES_WITH)
-    judged.reach(below, above, estimand.bounds, ROUGH)
     if estimand.weighting is not None and estimand.weighting.rough > MOST_ROUGH:
         judged.lower(np.ones(len(judged.names), bool), MODEL, ROUGH)
+    judged.reach(below, above, estimand.bounds, ROUGH)
+    judged.reach(*anywhere_in_bins(estimand, shares), estimand.bounds, PUBLIC_BINS)
     return factor
 
 

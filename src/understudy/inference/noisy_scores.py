@@ -18,7 +18,7 @@ from understudy.models.found_bins import cell_counts
 from understudy.release.table_release import Release
 
 AGAIN = 8  # draws of the noise of fine counts
-LEAST_VARIANCE = 1e-6  # noise that is almost surely 0
+NO_NOISE = 0.01  # variance of noise on whole numbers that is almost surely 0, however often it is drawn
 
 
 def noise_inside(estimand: Estimand, release: Release, shares: Floats) -> Floats:
@@ -44,13 +44,13 @@ def noise_inside(estimand: Estimand, release: Release, shares: Floats) -> Floats
 
 
 def _fine_looks(release: Release, name: str) -> tuple[tuple[bytes, float], ...]:
-    """The noisy counts on the grid of an attribute, level by level, with their variances; none if edges are public."""
+    """The noisy counts on the grid of an attribute, level by level, with their variances; none if edges are public or
+    the counts have no noise to speak of."""
     if not release.schema[name].found:
         return ()
     looks = (one for one in release.finding if one.margin == (name,) and one.cells == CLASSES)
-    return tuple(
-        (one.values.astype(np.int64).tobytes(), max(float(one.mechanism.variance), LEAST_VARIANCE)) for one in looks
-    )
+    found = tuple((one.values.astype(np.int64).tobytes(), float(one.mechanism.variance)) for one in looks)
+    return () if all(variance < NO_NOISE for _, variance in found) else found
 
 
 @lru_cache(maxsize=32)  # several questions are about the same number and the same weight

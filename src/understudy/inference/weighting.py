@@ -25,11 +25,6 @@ from understudy.inference.inside_cells import STRONGEST, Grid, Inside, inside_ce
 from understudy.inference.noise_aware import estimated_records, noisy_table
 from understudy.release.table_release import Release
 
-MOST_MOVED = 0.5  # standard errors by which the trend inside bins may change a quantity that is called valid
-GOES_WITH = (
-    "the answer goes strongly with the weight: what is assumed about weights inside their bins changes it by more than "
-    "half a standard error"
-)
 LEAST_SHARE = 0.1  # of an equal share of the rows: an empty bin has no slope of its own
 LEAST_NUMBER = 1e-9  # of people in a row that has none: a score of 0 would divide by 0
 LEAST_SCORE = 0.25  # of the mean weight of a bin: the correction for trends inside bins makes no score smaller
@@ -38,11 +33,6 @@ SHOWN = ("proportion", "count")
 NOT_SHOWN = (
     "how often weighted intervals hold the truth has been shown for shares and numbers of people by one attribute, and "
     "not for this question"
-)
-MOST_ROUGH = 0.3  # roughness of a table with the weight, up to which a quantity is called valid
-ROUGH = (
-    "how answers go with the weight is not smooth, so what holds inside bins of the weight is not known: the interval "
-    "reaches up to the answers by other assumptions (independent inside bins, or as dependent as possible)"
 )
 NO_EFFECT = (
     "the sample was drawn in clusters, and the schema declares no design effect for all attributes of this question "
@@ -57,7 +47,13 @@ OFF = (
 )
 ESTIMATED_SIZE = (
     "the size of the population is not declared ([design] population, or totals of the weight), so it is estimated by "
-    "the sum of the weights, with mean weights of bins from noisy counts"
+    "the sum of the weights"
+)
+ABOUT_ONE = 1.05  # mean weights from the inverse of this to this: nobody stands for themselves alone by design
+SCALED = (
+    "by noisy counts the weights add up to about the number of rows: if they were scaled to it, say sums_to = "
+    '"sample" in [weight]. The guarantee then takes the weights of the others as fixed, and a number of people needs '
+    "the population of [design]"
 )
 
 
@@ -80,6 +76,9 @@ class Weighting:
     plainly: tuple[Floats, ...] = ()  # of a weighted question: its members with nothing assumed to go on inside cells
     strongly: tuple[Floats, ...] = ()  # the same with a number and the weight going together as strongly as they can
     rough: float = 0.0  # how far what is assumed inside cells may be wrong, as a share of what it changes
+    ends: tuple[Floats, Floats] | None = None
+    """With public bins: the lowest and highest mean weight of each, by that which is assumed."""
+    bin: Integers | None = None  # of a weighted question with public bins: the bin of the weight of each group
     squares: Floats | None = None  # its first members, with the squared weight instead of the weight
     number: str = ""  # the number whose law with the weight inside cells is used, if there is one
     again: Callable[[Floats | None, Floats | None], tuple[Floats, ...]] | None = None
@@ -181,6 +180,7 @@ def weighting_of(release: Release, column: str) -> Weighting:
         population=population,
         sums_to_sample=weight.sums_to == "sample",
         shown=not release.linked,
+        ends=None if schema[column].found else (bins.low / plain, bins.high / plain),
     )
 
 
@@ -329,6 +329,7 @@ def weighted(estimand: Estimand, release: Release, weighting: Weighting, *, last
             strongly=made.members(strong, weighting.scores) if strong is not None else (),
             rough=_rough(estimand, release, weighting, number, law),
             squares=made.squares(law),
+            bin=made.bin if weighting.ends is not None else None,
             again=again if fine else None,
         ),
     )
@@ -473,23 +474,6 @@ def _together(release: Release, number: str, column: str) -> Floats:
     return kept if kept.sum() > 0 else np.ones(bins)
 
 
-def goes_with_weights(estimand: Estimand, shares: Floats) -> tuple[Floats, Floats, Floats]:
-    """By how much each quantity is changed by what is assumed about weights inside their bins, and how much lower and
-    higher it may be because a law inside cells was seen not to hold between cells."""
-    weighting = estimand.weighting
-    assert weighting is not None  # noqa: S101 - the caller looked
-    laws = [one for one in (weighting.plainly, weighting.strongly) if one]
-    with np.errstate(all="ignore"):
-        value = estimand.evaluate(shares[None, :])[0]
-        away = [replace(estimand, members=one).evaluate(shares[None, :])[0] - value for one in laws]
-    away = [np.where(np.isfinite(one), one, np.inf) for one in away] or [np.zeros(len(value))]
-    if not weighting.strongly:  # without a strongest dependence the truth may be as far on the other side
-        away.append(-away[0])
-    lower = weighting.rough * np.minimum(np.min(away, axis=0), 0.0)
-    upper = weighting.rough * np.maximum(np.max(away, axis=0), 0.0)
-    return np.abs(away[0]), np.nan_to_num(-lower), np.nan_to_num(upper)
-
-
 def by_public_totals(estimand: Estimand, schema: Schema, column: str) -> Floats | None:
     """The quantities of a question, given before it is weighted, if the schema declares them: it is about one attribute
     whose totals in the population are public."""
@@ -557,6 +541,8 @@ def remarks(estimand: Estimand, schema: Schema) -> tuple[list[str], str | None]:
     found = weighting.records * weighting.mean
     if declared is not None and not 1 / MOST_OFF <= found / declared <= MOST_OFF:
         said.append(OFF.format(found=found, declared=declared))
+    if declared is None and 1 / ABOUT_ONE <= weighting.mean <= ABOUT_ONE:
+        said.append(SCALED)
     kinds = {estimand.question.kind, *(atom.kind for atom in estimand.question.atoms)}
     if kinds & set(OF_COUNTS) and weighting.population is None:
         return said, ESTIMATED_SIZE

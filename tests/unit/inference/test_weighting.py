@@ -237,12 +237,44 @@ def test_an_answer_that_goes_strongly_with_the_weight_is_not_called_valid(slope,
     poor = rng.random(20000) < 1 / (1 + np.exp(-slope * (np.log(w) - 2)))
     schema = us.Schema(
         attributes=(us.Attribute(name="poor", levels=("no", "yes")),),
-        weight=us.Weight(column="w", edges=(1, 4, 14, 50)),
+        weight=us.Weight(column="w", bounds=(1, 50)),
     )
     release = release_of(schema, {"poor": np.where(poor, "yes", "no"), "w": w})
     answer = us.infer(release, "proportion(poor == 'yes')", rng=np.random.default_rng(1))
     assert answer.validity == label
     assert any("goes strongly with the weight" in text for text in answer.warnings) == (label != "valid")
+
+
+def test_public_bins_of_a_weight_do_not_say_where_weights_lie_in_them():
+    """In wide public bins the mean weight is not known: the interval holds every one that there can be."""
+    rng = np.random.default_rng(6)
+    w = np.exp(rng.normal(1.2, 0.5, 4000)).clip(1, 50)
+    white = np.where(rng.random(4000) < 1 / (1 + np.exp(-2 * (np.log(w) - 1.2))), "yes", "no")
+    truth = float(np.average(white == "yes", weights=w))
+    widths, said = [], []
+    for how in ({"edges": (1, 3, 50)}, {"bounds": (1, 50)}, {"edges": tuple(np.geomspace(1, 50, 17).round(4))}):
+        schema = us.Schema(
+            attributes=(us.Attribute(name="white", levels=("no", "yes")),), weight=us.Weight(column="w", **how)
+        )
+        answer = us.infer(
+            release_of(schema, {"white": white, "w": w}), "proportion(white == 'yes')", rng=np.random.default_rng(1)
+        )
+        assert answer.low < truth < answer.high
+        widths.append(answer.high - answer.low)
+        said.append(any("public bins" in text for text in answer.warnings))
+    assert said == [True, False, True]
+    assert widths[0] > widths[2] > widths[1]
+
+
+def test_weights_that_add_up_to_the_rows_are_said_to(release):
+    w = np.tile([0.5, 1.5], 2000)
+    schema = us.Schema(
+        attributes=(us.Attribute(name="sex", levels=("F", "M")),),
+        weight=us.Weight(column="w", edges=(0.49, 0.51, 1.49, 1.51)),
+    )
+    scaled = release_of(schema, {"sex": survey()["sex"], "w": w})
+    assert any("were scaled" in text for text in us.infer(scaled, "proportion(sex == 'M')").warnings)
+    assert not any("were scaled" in text for text in us.infer(release, "proportion(sex == 'M')").warnings)
 
 
 def test_the_poverty_rate_is_that_of_the_people_themselves():
