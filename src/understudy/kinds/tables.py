@@ -160,19 +160,22 @@ class Tables:
         return plan_finding(configure(plan.method, plan.options).plan, domain, request, left=plan.left)
 
     def advice(self, domain: Schema, plan: Plan) -> tuple[str, ...]:
-        """One says so where a tiny delta would make the noise of a pure plan much smaller, with both numbers."""
+        """What the promise takes for granted of adjusted weights; and where a tiny delta would make the noise of a pure
+        plan much smaller, with both numbers."""
+        told = told_of_weights(domain)
         if not isinstance(plan.budget, PureDP):
-            return ()
+            return told
         tiny = ApproxDP(epsilon=plan.budget.epsilon, delta=TINY_DELTA)
         request = Request(budget=tiny, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
         try:
             other = plan_finding(configure(plan.method, plan.options).plan, domain, request)
         except UnderstudyError:  # the method offers no delta, or needs another budget
-            return ()
+            return told
         pure, approx = _most_noise(plan), _most_noise(other)
         if pure < WORTH_SAYING * approx or not approx:
-            return ()
+            return told
         return (
+            *told,
             f"Pure protection costs noise here: its standard deviation is {pure:,.3g} on the noisiest table, and "
             f"{approx:,.3g} with --delta {TINY_DELTA} (the promise may then fail with that probability).",
         )
