@@ -420,7 +420,7 @@ def _from_draws(
     if estimand.weighting is not None and sampling is not None:
         centre = drawn.shares.mean(axis=0)
         sampling = sampling_error(estimand, centre, sampling)
-        factor = _apply_design(judged, estimand, release, centre, sampling)
+        factor = _apply_design(judged, estimand, release, drawn, sampling)
     elif rows > 1 and sampling is not None:
         judged.several_rows(sampling, rows, estimand.bounds)
     people = np.zeros(len(estimand.names)) if sampling is None else sampling * np.sqrt(factor)
@@ -482,12 +482,17 @@ def _from_draws(
     )
 
 
-def _apply_design(judged: Judged, estimand: Estimand, release: Release, shares: Floats, sampling: Floats) -> Floats:
+def _apply_design(judged: Judged, estimand: Estimand, release: Release, drawn: Drawn, sampling: Floats) -> Floats:
     """Weights inside bins, strata, clusters and a finite population, in the interval; what is not known, in the label.
 
     Returns by how much they multiply the sampling variance.
     """
+    shares = drawn.shares.mean(axis=0)
     factor, untold = design_factor(estimand, release, shares, release.statement.unit.rows_per_unit)
+    if (factor < 1).any() and estimand.question.kind not in FAMILIES:
+        # What is taken off is at most what the draws have of it: the noise of the release stays.
+        held = np.sqrt(((estimand.evaluate(drawn.shares) - estimand.evaluate(drawn.again)) ** 2).mean(axis=0) / 2)
+        sampling = np.where(factor < 1, np.fmin(sampling, held), sampling)
     judged.multiply_sampling(sampling, factor, estimand.bounds)
     judged.multiply_sampling(noise_inside(estimand, release, shares), 2.0, estimand.bounds)
     said, lowered = remarks(estimand, release.schema)

@@ -18,6 +18,7 @@ from understudy.core.arrays import Floats, Integers
 from understudy.core.bins import Bins, bins_of
 from understudy.core.questions import NUMBERS, OF_COUNTS, Atom
 from understudy.core.schema import Schema, level_text
+from understudy.core.survey_design import declared_size
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.estimands import FIRST, Estimand, Evaluate, Part, functional, repeated
 from understudy.inference.evidence import public_records
@@ -165,9 +166,6 @@ def weighting_of(release: Release, column: str) -> Weighting:
     own = float(shares @ scores**2)
     weight = next(one for one in (schema.weight, *(schema.weight.other if schema.weight else ())) if one is not None
                   and one.column == column)  # fmt: skip
-    population = None if schema.design is None else schema.design.size
-    if weight.totals:
-        population = weight.totals[0].sum
     return Weighting(
         column=column,
         scores=scores,
@@ -177,7 +175,7 @@ def weighting_of(release: Release, column: str) -> Weighting:
         within=max(second / mean**2 / own, 1.0),
         square=bins.means(np.square) / mean**2,
         records=records,
-        population=population,
+        population=declared_size(schema, weight),
         sums_to_sample=weight.sums_to == "sample",
         shown=not release.linked,
         ends=None if schema[column].found else (bins.low / plain, bins.high / plain),
@@ -239,11 +237,11 @@ def scores_of(bins: Bins, shares: Floats) -> tuple[Floats, float, float]:
     return scores / average, float(shares @ mean), float(shares @ square)
 
 
-def _scores_again(release: Release, column: str, counts: Floats) -> Floats:
-    """The scores of a weight by other counts of the cells of its grid."""
+def _scores_again(release: Release, column: str, counts: Floats) -> tuple[Floats, float]:
+    """The scores of a weight and its mean by other counts of the cells of its grid."""
     bins = bins_of(release.schema[column])
     bins = replace(bins, shares=Grid.of(bins, counted=counts).share)
-    return scores_of(bins, _shares(release, column))[0]
+    return scores_of(bins, _shares(release, column))[:2]
 
 
 def _shares(release: Release, column: str) -> Floats:
@@ -309,8 +307,12 @@ def weighted(estimand: Estimand, release: Release, weighting: Weighting, *, last
     fine = schema[column].found or any(made.is_fine(atom) for atom in estimand.question.atoms)
 
     def again(of_number: Floats | None, of_weight: Floats | None) -> tuple[Floats, ...]:
-        scores = weighting.scores if of_weight is None else _scores_again(release, column, of_weight)
-        return made.members(_law(release, weighting, number, counted=(of_number, of_weight)), scores)
+        scores, times = weighting.scores, 1.0
+        if of_weight is not None:  # what the weights add up to changes too, where that is the size of the population
+            scores, mean = _scores_again(release, column, of_weight)
+            times = mean / weighting.mean
+        members = made.members(_law(release, weighting, number, counted=(of_number, of_weight)), scores)
+        return tuple(member * times for member in members)
 
     return replace(
         estimand,

@@ -20,7 +20,7 @@ from understudy.core.registry import Registry
 from understudy.core.result import Evaluation, EvaluationRequest, Section, ShownTable
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, read_schema, write_schema
-from understudy.core.survey_design import check_unit, told_of_weights
+from understudy.core.survey_design import check_rows, check_unit, told_of_weights
 from understudy.core.table import CodedTable
 from understudy.core.walsh import CONTRASTS, masks_of
 from understudy.engines.opening import open_source
@@ -224,6 +224,7 @@ class Tables:
                 raise InputError(
                     "the data have no rows (is it a file with column names alone?); there is nothing to release."
                 )
+            check_rows(domain, gate.records)
             if not i_know:
                 require_sane_for(plan.budget, gate.records)
         rows = plan.rows if plan.rows is not None else gate.records if plan.unit.public_total else 0

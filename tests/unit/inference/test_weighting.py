@@ -123,6 +123,35 @@ def test_a_finite_population_makes_intervals_shorter(release):
     assert half.standard_error == pytest.approx(whole.standard_error * np.sqrt(0.5), rel=0.1)
 
 
+def test_a_whole_population_leaves_the_noise_of_the_release_in_the_interval():
+    """Everybody is in the file, so nothing is left to sampling; the noise is still there."""
+    people = {name: values[:1000] for name, values in survey().items()}
+    schema = replace(numbers_alone(schema_of()), design=us.Design(population=1000))
+    source = us.open_source(pa.table(people), schema)
+    made = us.synthesize(source, budget=us.PureDP(epsilon=1), method="ipf", stream=SeededStream(3))
+    answer = us.infer(made, "proportion(sex == 'M')", rng=np.random.default_rng(1))
+    assert 0.002 < answer.standard_error < 0.1
+    assert answer.high - answer.low > 3 * answer.standard_error
+
+
+def test_the_noise_in_the_mean_weight_is_part_of_an_estimated_number_of_people():
+    rng = np.random.default_rng(3)
+    w = np.exp(rng.normal(3, 0.8, 900)).clip(2, 200)
+    schema = us.Schema(
+        attributes=(us.Attribute(name="sex", levels=("F", "M")),), weight=us.Weight(column="w", bounds=(1, 250))
+    )
+    known = replace(schema, design=us.Design(population=float(w.sum())))
+    table = pa.table({"sex": rng.choice(["F", "M"], 900), "w": w})
+    errors = []
+    for one in (schema, known):
+        made = us.synthesize(
+            us.open_source(table, one), budget=us.PureDP(epsilon=1), method="ipf", stream=SeededStream(2)
+        )
+        answer = us.infer(made, "count(sex == 'F')", rng=np.random.default_rng(1))
+        errors.append(answer.standard_error / answer.value)
+    assert errors[0] > 1.5 * errors[1]
+
+
 def test_numbers_of_people_need_to_know_how_many_there_are(release):
     direct = us.infer(release, "count(poor == 'yes')")
     assert direct.validity == "model-based"  # the sum of the weights is itself estimated

@@ -77,6 +77,13 @@ def test_adjusted_weights_are_said_to_be_taken_as_fixed(release):
     assert any("takes the weights of the others as fixed" in line for line in plain.statement.lines())
 
 
+def test_a_sample_is_no_larger_than_its_population():
+    small = us.Schema(attributes=SCHEMA.attributes[:3], weight=us.Weight(column="w", bounds=(10, 500)),
+                      design=us.Design(population=100), ignore=("household", "r1"))  # fmt: skip
+    with pytest.raises(InputError, match=r"population of 100, and the data have .* rows"):
+        us.synthesize(us.open_source(people(), small), budget=us.PureDP(epsilon=2), method="ipf")
+
+
 def test_plans_and_the_screen_say_so_too(release, capsys):
     from pathlib import Path
 
