@@ -504,7 +504,8 @@ def _apply_design(judged: Judged, estimand: Estimand, release: Release, drawn: D
     judged.lower(~(moved <= MOST_MOVED * judged.spread), MODEL, GOES_WITH)
     if estimand.weighting is not None and estimand.weighting.rough > MOST_ROUGH:
         judged.lower(np.ones(len(judged.names), bool), MODEL, ROUGH)
-    judged.reach(below, above, estimand.bounds, ROUGH)
+    rough = estimand.weighting is not None and estimand.weighting.rough > 0
+    judged.reach(below, above, estimand.bounds, ROUGH if rough else GOES_WITH)
     judged.reach(*anywhere_in_bins(estimand, shares), estimand.bounds, PUBLIC_BINS)
     return factor
 

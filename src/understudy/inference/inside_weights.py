@@ -19,6 +19,7 @@ GOES_WITH = (
     "the answer goes strongly with the weight: what is assumed about weights inside their bins changes it by more than "
     "half a standard error"
 )
+CURVED = 1 / 8  # of what the trend inside bins changes: so much it may be off, because answers do not rise evenly
 MOST_ROUGH = 0.3  # roughness of a table with the weight, up to which a quantity is called valid
 ROUGH = (
     "how answers go with the weight is not smooth, so what holds inside bins of the weight is not known: the interval "
@@ -32,19 +33,21 @@ PUBLIC_BINS = (
 
 def goes_with_weights(estimand: Estimand, shares: Floats) -> tuple[Floats, Floats, Floats]:
     """By how much each quantity is changed by what is assumed about weights inside their bins, and how much lower and
-    higher it may be because a law inside cells was seen not to hold between cells."""
+    higher it may be because that does not hold: a part of it always, more where tables are seen not to follow it."""
     weighting = estimand.weighting
     assert weighting is not None  # noqa: S101 - the caller looked
+    straight = not weighting.strongly  # a trend inside bins, and no law of a number and the weight
     laws = [one for one in (weighting.plainly, weighting.strongly) if one]
     with np.errstate(all="ignore"):
         value = estimand.evaluate(shares[None, :])[0]
         away = [replace(estimand, members=one).evaluate(shares[None, :])[0] - value for one in laws]
     away = [np.where(np.isfinite(one), one, np.inf) for one in away] or [np.zeros(len(value))]
-    if not weighting.strongly:  # without a strongest dependence the truth may be as far on the other side
+    if straight:  # without a strongest dependence the truth may be as far on the other side
         away.append(-away[0])
     lower = weighting.rough * np.minimum(np.min(away, axis=0), 0.0)
     upper = weighting.rough * np.maximum(np.max(away, axis=0), 0.0)
-    return np.abs(away[0]), np.nan_to_num(-lower), np.nan_to_num(upper)
+    off = CURVED * np.abs(away[0]) * straight
+    return np.abs(away[0]), np.nan_to_num(np.maximum(-lower, off)), np.nan_to_num(np.maximum(upper, off))
 
 
 def anywhere_in_bins(estimand: Estimand, shares: Floats) -> tuple[Floats, Floats]:
