@@ -38,7 +38,9 @@ def noise_inside(estimand: Estimand, release: Release, shares: Floats) -> Floats
     values = []
     with np.errstate(all="ignore"):
         for place in range(AGAIN):
-            counted = (_counted_again(*one, 2 * place + k) if one else None for k, one in enumerate(looks))
+            counted = (
+                _counted_again(*one, 2 * place + k, weight=k == 1) if one else None for k, one in enumerate(looks)
+            )
             members = weighting.again(*counted)
             values.append(replace(estimand, members=members).evaluate(shares[None, :])[0])
     found = STUDENT * np.std(values, axis=0, ddof=1)
@@ -56,7 +58,9 @@ def _fine_looks(release: Release, name: str) -> tuple[tuple[bytes, float], ...]:
 
 
 @lru_cache(maxsize=32)  # several questions are about the same number and the same weight
-def _counted_again(attribute: Attribute, looks: tuple[tuple[bytes, float], ...], seed: int) -> Floats | None:
+def _counted_again(
+    attribute: Attribute, looks: tuple[tuple[bytes, float], ...], seed: int, *, weight: bool
+) -> Floats | None:
     """The counts of the cells of a grid, with noise of the same variance added once more."""
     if not looks:
         return None
@@ -65,4 +69,4 @@ def _counted_again(attribute: Attribute, looks: tuple[tuple[bytes, float], ...],
     for values, variance in looks:
         counts = np.frombuffer(values, np.int64)
         noisy.append(counts + np.rint(rng.normal(0, np.sqrt(variance), len(counts))).astype(np.int64))
-    return cell_counts(attribute, noisy, [variance for _, variance in looks])
+    return cell_counts(attribute, noisy, [variance for _, variance in looks], weight=weight)

@@ -26,6 +26,7 @@ from understudy.inference.inside_cells import STRONGEST, Grid, Inside, inside_ce
 from understudy.inference.noise_aware import estimated_records, noisy_table
 from understudy.release.table_release import Release
 
+LEAST_FILLED = 3  # bins with rows in them, from which on tables show whether answers follow a line
 LEAST_SHARE = 0.1  # of an equal share of the rows: an empty bin has no slope of its own
 LEAST_NUMBER = 1e-9  # of people in a row that has none: a score of 0 would divide by 0
 LEAST_SCORE = 0.25  # of the mean weight of a bin: the correction for trends inside bins makes no score smaller
@@ -223,9 +224,10 @@ def scores_of(bins: Bins, shares: Floats) -> tuple[Floats, float, float]:
         product[number], square[number] = inside @ (points * logs), inside @ points**2
     share = np.maximum(shares, LEAST_SHARE / size)
     missed = shares * (product - mean * log_mean)
-    moved = np.zeros(size)
+    moved, filled = np.zeros(size), filled_bins(shares)
     for number in range(size):
-        before, after = max(number - 1, 0), min(number + 1, size - 1)
+        before = int(filled[filled < number][-1]) if (filled < number).any() else number
+        after = int(filled[filled > number][0]) if (filled > number).any() else number
         if after > before:
             slope = missed[number] / (log_mean[after] - log_mean[before])
             moved[after] += slope / share[after]
@@ -235,6 +237,11 @@ def scores_of(bins: Bins, shares: Floats) -> tuple[Floats, float, float]:
     scores = mean + min(1.0, float(least)) * moved
     average = float(shares @ scores)
     return scores / average, float(shares @ mean), float(shares @ square)
+
+
+def filled_bins(shares: Floats) -> Integers:
+    """The bins with enough rows to have a slope to them: where many rows have one weight, bins beside it are empty."""
+    return np.flatnonzero(shares >= LEAST_SHARE / len(shares))
 
 
 def _scores_again(release: Release, column: str, counts: Floats) -> tuple[Floats, float]:
@@ -447,6 +454,8 @@ def _rough(estimand: Estimand, release: Release, weighting: Weighting, number: s
     schema, column = release.schema, weighting.column
     if column not in schema.weights:
         return 0.0
+    if len(filled_bins(_shares(release, column))) < LEAST_FILLED:
+        return 1.0  # a line fits any two bins, so the tables show nothing of what is assumed
     bins = bins_of(schema[column])
     logs = np.array([inside @ np.log(points) for points, inside in map(bins.nodes, range(len(bins.low)))])
     effect = 1.0 if schema.design is None else schema.design.effect(estimand.margin) or 1.0
