@@ -185,6 +185,39 @@ def test_another_weight_gives_another_answer():
     assert us.infer(release, "proportion(poor == 'yes')", weighted="w2").value == pytest.approx(direct, abs=0.001)
 
 
+def test_a_design_of_few_weights_keeps_its_thin_tail():
+    """Nearly all rows have one weight; a tenth has up to five times as much, few rows in each cell of the grid."""
+    from understudy.models.found_bins import cell_counts, levels_of
+
+    attribute = us.Schema(
+        attributes=(us.Attribute(name="sex", levels=("F",)),), weight=us.Weight(column="w", bounds=(30, 154))
+    )["w"]
+    edges = np.array(attribute.edges, float)
+    weights = np.repeat([30.7, 38.4, 51.2, 76.8, 116.2, 153.6], [3050, 164, 96, 54, 95, 20])
+    cells = np.searchsorted(edges, weights, side="right") - 1
+    middle = (edges[:-1] + edges[1:]) / 2
+    levels = [np.array(one) for one in levels_of(attribute)]
+    found: dict[bool, list[float]] = {False: [], True: []}
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        noisy = [np.rint(np.bincount(level[cells]) + rng.normal(0, 29, level.max() + 1)) for level in levels]
+        for weight, means in found.items():
+            counts = cell_counts(attribute, noisy, [29**2] * len(levels), weight=weight)
+            means.append(float(counts @ middle / counts.sum() / weights.mean()))
+    assert np.mean(found[False]) < 0.9  # as the tail of an amount, which falls
+    assert 0.92 < np.mean(found[True]) < 1.05
+
+
+def test_empty_bins_beside_a_frequent_weight_have_no_slope():
+    from understudy.core.bins import bins_of
+    from understudy.inference.weighting import scores_of
+
+    attribute = us.Attribute(name="w", edges=(1, 1.02, 1.04, 1.06, 5), density="log")
+    scores, mean, _ = scores_of(bins_of(attribute), np.array([0.001, 0.878, 0.001, 0.12]))
+    assert scores[2] == pytest.approx(bins_of(attribute).means()[2] / mean, rel=0.02)
+    assert scores[1] < 0.95 * bins_of(attribute).means()[1] / mean  # the slope is that to the frequent weight
+
+
 @pytest.mark.parametrize("shares", [(0.2, 0.2, 0.2, 0.2, 0.2), (0.05, 0.15, 0.4, 0.3, 0.1)])
 def test_an_answer_linear_in_the_logarithm_of_the_weight_is_exact(shares):
     """Inside bins too, although only bins are known: brute force over points of every bin."""
