@@ -78,6 +78,10 @@ class RowsLeftOutWarning(UserWarning):
     """Rows beyond ``rows_per_unit`` were left out. Its text is internal."""
 
 
+class LargeClustersWarning(UserWarning):
+    """Clusters have more rows than the schema says that any can have. Its text is internal."""
+
+
 def unknown_name(
     kind: str, name: str, known: Iterable[str], *, error: type[InputError] = UnknownNameError
 ) -> InputError:

@@ -107,7 +107,10 @@ def test_survey_weights_are_those_of_the_embedded_engine(spark, file):
     schema = us.Schema(
         attributes=(SCHEMA["sex"], us.Attribute(name="income", bounds=(0, 100_000), heavy_tail=True, missing=True)),
         weight=us.Weight(
-            column="weight", bounds=(1, 60), decimals=1, totals=(us.Total(attribute="sex", totals={"F": 9, "M": 8}),)
+            column="weight",
+            bounds=(1, 60),
+            decimals=1,
+            totals=(us.Total(attribute="sex", totals={"F": 9000, "M": 8000}),),
         ),
         ignore=("born", "job", "person"),
     )

@@ -133,7 +133,7 @@ def plan(
         return
     show_plan(made)
     for text in advice:
-        say(text)
+        say(f"{text[:1].upper()}{text[1:].removesuffix('.')}.")
     if out is not None:
         say(f"Written to {out}")
 
@@ -335,6 +335,7 @@ def show_release(release: AnyRelease, folder: Path) -> None:
             ("method", release.provenance.method),
             ("guarantee", "NO GUARANTEE" if statement.protects_nobody else str(statement.guarantee)),
             ("unit", statement.protected),
+            *(("warning", warning) for warning in statement.warnings),
             ("account", "not tracked across runs" if statement.ledger is None else statement.ledger["account"]),
             *([("run", statement.ledger["run"])] if statement.ledger is not None else []),
             *(("note", on_screen(note, folder)) for note in release.provenance.notes),

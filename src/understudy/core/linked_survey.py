@@ -12,7 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from understudy.core.schema import Attribute, Schema
-from understudy.core.survey_design import Weight, survey_lines
+from understudy.core.survey_design import Weight
+from understudy.core.survey_lines import survey_lines
 from understudy.errors import SchemaError, UnsupportedError, unknown_name
 
 TABLE = "table"

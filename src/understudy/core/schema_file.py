@@ -32,7 +32,7 @@ from understudy.core.schema_lines import (
     toml_value,
 )
 from understudy.core.structural_zeros import Condition, Impossible
-from understudy.core.survey_design import read_design, read_weight, survey_lines
+from understudy.core.survey_lines import read_design, read_weight, survey_lines
 from understudy.core.workload import quoted
 from understudy.errors import InputError, SchemaError, UnknownNameError, unknown_name
 

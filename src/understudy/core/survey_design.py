@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from understudy.core.sampling_scheme import KEYS, Sampling, check_sampling, read_sampling, sampling_lines
+from understudy.core.sampling_scheme import KEYS, Sampling, check_sampling
 from understudy.errors import InputError, SchemaError, unknown_name
 
 if TYPE_CHECKING:
-    from understudy.core.schema import Attribute, Edge, Schema
+    from understudy.core.schema import Attribute, Schema
 
 ORIGINS = ("design", "nonresponse", "calibrated")
 OUTSIDE = ("error", "clip")
@@ -374,6 +374,23 @@ def ignored(columns: Iterable[str], design: Design | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*columns, *(name for name in beside if name))))
 
 
+def declared_size(schema: Schema, weight: Weight | None) -> float | None:
+    """The number of people in the population, as the schema says it: by public totals of a weight, or in its design."""
+    if weight is not None and weight.totals:
+        return weight.totals[0].sum
+    return None if schema.design is None else schema.design.size
+
+
+def check_rows(schema: Schema, rows: int) -> None:
+    """Refuses a public number of rows that is larger than the population is said to be."""
+    size = declared_size(schema, schema.weight)
+    if size is not None and rows > size * (1 + AGREE):
+        raise InputError(
+            f"the schema declares a population of {size:,.6g}, and the data have {rows:,} rows: a sample is no larger "
+            "than its population. Correct population in [design], or the public totals."
+        )
+
+
 def effects_to_measure(schema: Schema) -> tuple[str, ...]:
     """The attributes whose design effect is measured inside the budget: all but weights, if none is declared."""
     design = schema.design
@@ -400,6 +417,14 @@ def check_survey(schema: Schema) -> None:
                     f"the public totals of '{total.attribute}' add up to {total.sum:,.6g}, and the population of the "
                     f"design is {known:,.6g}; they contradict each other."
                 )
+            if design is not None and design.populations and design.sampling_strata == total.attribute:
+                of_design = dict(design.populations)
+                for level, value in total.totals:
+                    if level in of_design and abs(of_design[level] - value) > AGREE * value:
+                        raise SchemaError(
+                            f"the public total of '{level}' is {value:,.6g}, and its population in the design is "
+                            f"{of_design[level]:,.6g}; they contradict each other."
+                        )
     if design is None:
         return
     if design.sampling is not None and weight is not None and any(one.adjusted for one in (weight, *weight.other)):
@@ -472,94 +497,6 @@ def _check_levels(schema: Schema, name: str, given: Mapping[str, float], where: 
     absent = [level for level in levels if level not in given]
     if absent:
         raise SchemaError(f"{where}: level '{absent[0]}' has no total; give every level one.")
-
-
-# Reading and writing the parts [weight] and [design] of a schema file.
-
-WEIGHT_KEYS = ("column", "bounds", "edges", "origin", "total", "public_design", "outside", "sums_to", "bins",
-               "decimals", "label", "other")  # fmt: skip
-DESIGN_KEYS = ("sampling_strata", "clusters", "protects", "largest_cluster", "design_effects", "measure_effects",
-               "measured_effects", "population", "populations", "replicate_weights", "sampling")  # fmt: skip
-
-
-def read_weight(table: object, where: str = "[weight]") -> Weight:
-    """The weight that a schema file describes."""
-    if not isinstance(table, dict):
-        raise SchemaError("write [weight] once, with one pair of brackets; further weights are [[weight.other]].")
-    for key in table:
-        if key not in WEIGHT_KEYS:
-            raise unknown_name(f"key of {where}", key, WEIGHT_KEYS, error=SchemaError)
-    if "column" not in table:
-        raise SchemaError(f"{where} needs column, the name of the column that has the weights.")
-    fields = dict(table)
-    totals, other = fields.pop("total", []), fields.pop("other", [])
-    for name, given in (("total", totals), ("other", other)):
-        if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
-            raise SchemaError(f"write [[weight.{name}]] with two pairs of brackets, once for each.")
-    for one in totals:
-        if set(one) != {"attribute", "totals"} or not isinstance(one["totals"], dict):
-            raise SchemaError("[[weight.total]] needs attribute, and totals such as { F = 510, M = 490 }.")
-    made = tuple(Total(attribute=one["attribute"], totals=one["totals"]) for one in totals)
-    return Weight(**fields, totals=made, other=tuple(read_weight(one, "[[weight.other]]") for one in other))
-
-
-def read_design(table: object) -> Design:
-    """The design that a schema file describes."""
-    if not isinstance(table, dict):
-        raise SchemaError("write [design] once, with one pair of brackets.")
-    for key in table:
-        if key not in DESIGN_KEYS:
-            raise unknown_name("key of [design]", key, DESIGN_KEYS, error=SchemaError)
-    for key in ("design_effects", "measured_effects", "populations"):
-        if not isinstance(table.get(key, {}), dict):
-            raise SchemaError(f"[design]: {key} must be a table such as {{ North = 510 }}.")
-    fields = dict(table)
-    if "sampling" in fields:
-        fields["sampling"] = read_sampling(fields["sampling"])
-    return Design(**fields)
-
-
-def survey_lines(schema: Schema, written: Any, key: Any) -> list[str]:
-    """The lines of a schema file; ``written`` writes a TOML value, ``key`` a key."""
-    lines: list[str] = []
-    if schema.weight is not None:
-        lines += ["", "[weight]", *_weight_lines(schema.weight, written)]
-        for total in schema.weight.totals:
-            lines += ["", "[[weight.total]]", f"attribute = {written(total.attribute)}"]
-            lines.append(f"totals = {_pairs(total.totals, written, key)}")
-        for other in schema.weight.other:
-            lines += ["", "[[weight.other]]", *_weight_lines(other, written)]
-    if schema.design is not None:
-        lines += ["", "[design]"]
-        usual = Design()
-        for name in DESIGN_KEYS:
-            value = getattr(schema.design, name)
-            if value == getattr(usual, name) or name == "sampling":
-                continue
-            if name in ("design_effects", "measured_effects", "populations"):
-                lines.append(f"{name} = {_pairs(value, written, key)}")
-            else:
-                lines.append(f"{name} = {written(list(value) if isinstance(value, tuple) else value)}")
-        if schema.design.sampling is not None:
-            lines += sampling_lines(schema.design.sampling, written)
-    return lines
-
-
-def _weight_lines(weight: Weight, written: Any) -> list[str]:
-    lines = [f"column = {written(weight.column)}"]
-    usual = replace(weight, origin="design", totals=(), public_design=False, outside="error", sums_to="population",
-                    bins=BINS, decimals=None, label="", other=())  # fmt: skip
-    for name in ("bounds", "edges", "origin", "public_design", "outside", "sums_to", "bins", "decimals", "label"):
-        value = getattr(weight, name)
-        if name in ("bounds", "edges"):
-            lines += [f"{name} = {written(list(value))}"] if value else []
-        elif value != getattr(usual, name):
-            lines.append(f"{name} = {written(value)}")
-    return lines
-
-
-def _pairs(pairs: tuple[tuple[str, Edge], ...], written: Any, key: Any) -> str:
-    return f"{{ {', '.join(f'{key(name)} = {written(value)}' for name, value in pairs)} }}"
 
 
 def told_of_weights(*schemas: Schema) -> tuple[str, ...]:

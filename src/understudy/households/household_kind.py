@@ -129,7 +129,7 @@ class Households:
         return _method(plan).plan(domain, request)
 
     def advice(self, domain: LinkedSchema, plan: Plan) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
+        return told_of_weights(domain.households, domain.members)
 
     def header(self, domain: LinkedSchema) -> dict[str, str]:
         return {"kind": self.name, "schema": write_linked_schema(domain)}

@@ -38,6 +38,15 @@ from understudy.inference.evidence import (
     public_records,
     without_coefficients,
 )
+from understudy.inference.inside_weights import (
+    GOES_WITH,
+    MOST_MOVED,
+    MOST_ROUGH,
+    PUBLIC_BINS,
+    ROUGH,
+    anywhere_in_bins,
+    goes_with_weights,
+)
 from understudy.inference.joined_tables import (
     ANY_QUESTION,
     APART,
@@ -56,17 +65,7 @@ from understudy.inference.noise_aware import NoiseAware, evidence_for, has_poste
 from understudy.inference.noisy_scores import noise_inside
 from understudy.inference.sampling_design import design_factor, sampling_error
 from understudy.inference.validity import Validity, unproved, validity_of
-from understudy.inference.weighting import (
-    GOES_WITH,
-    MOST_MOVED,
-    MOST_ROUGH,
-    ROUGH,
-    by_public_totals,
-    chosen_weights,
-    goes_with_weights,
-    of_population,
-    remarks,
-)
+from understudy.inference.weighting import by_public_totals, chosen_weights, of_population, remarks
 from understudy.inference.without_prior import from_posterior
 from understudy.release.kind import AnyRelease
 from understudy.release.table_release import Release, asked_table
@@ -433,7 +432,7 @@ def _from_draws(
     if estimand.weighting is not None and sampling is not None:
         centre = drawn.shares.mean(axis=0)
         sampling = sampling_error(estimand, centre, sampling)
-        factor = _apply_design(judged, estimand, release, centre, sampling)
+        factor = _apply_design(judged, estimand, release, drawn, sampling)
     elif rows > 1 and sampling is not None:
         judged.several_rows(sampling, rows, estimand.bounds)
     people = np.zeros(len(estimand.names)) if sampling is None else sampling * np.sqrt(factor)
@@ -496,12 +495,17 @@ def _from_draws(
     )
 
 
-def _apply_design(judged: Judged, estimand: Estimand, release: Release, shares: Floats, sampling: Floats) -> Floats:
+def _apply_design(judged: Judged, estimand: Estimand, release: Release, drawn: Drawn, sampling: Floats) -> Floats:
     """Weights inside bins, strata, clusters and a finite population, in the interval; what is not known, in the label.
 
     Returns by how much they multiply the sampling variance.
     """
+    shares = drawn.shares.mean(axis=0)
     factor, untold = design_factor(estimand, release, shares, release.statement.unit.rows_per_unit)
+    if (factor < 1).any() and estimand.question.kind not in FAMILIES:
+        # What is taken off is at most what the draws have of it: the noise of the release stays.
+        held = np.sqrt(((estimand.evaluate(drawn.shares) - estimand.evaluate(drawn.again)) ** 2).mean(axis=0) / 2)
+        sampling = np.where(factor < 1, np.fmin(sampling, held), sampling)
     judged.multiply_sampling(sampling, factor, estimand.bounds)
     judged.multiply_sampling(noise_inside(estimand, release, shares), 2.0, estimand.bounds)
     said, lowered = remarks(estimand, release.schema)
@@ -511,9 +515,11 @@ def _apply_design(judged: Judged, estimand: Estimand, release: Release, shares: 
             judged.lower(np.ones(len(judged.names), bool), MODEL, why)
     moved, below, above = goes_with_weights(estimand, shares)
     judged.lower(~(moved <= MOST_MOVED * judged.spread), MODEL, GOES_WITH)
-    judged.reach(below, above, estimand.bounds, ROUGH)
     if estimand.weighting is not None and estimand.weighting.rough > MOST_ROUGH:
         judged.lower(np.ones(len(judged.names), bool), MODEL, ROUGH)
+    rough = estimand.weighting is not None and estimand.weighting.rough > 0
+    judged.reach(below, above, estimand.bounds, ROUGH if rough else GOES_WITH)
+    judged.reach(*anywhere_in_bins(estimand, shares), estimand.bounds, PUBLIC_BINS)
     return factor
 
 

@@ -106,8 +106,8 @@ class Judged:
         if not which.any():
             return
         self.labels = [worst((own, label)) if flag else own for own, flag in zip(self.labels, which, strict=True)]
-        named = "" if which.all() else f"{self._listed(which)}: "
-        self.warnings.append(f"{named}{why}")
+        if why not in self.warnings:  # it was said of all of them already
+            self.warnings.append(why if which.all() else f"{self._listed(which)}: {why}")
 
     def _listed(self, which: Flags) -> str:
         chosen = [name for name, flag in zip(self.names, which, strict=True) if flag]

@@ -18,6 +18,7 @@ from understudy.core.arrays import Floats, Integers
 from understudy.core.bins import Bins, bins_of
 from understudy.core.questions import NUMBERS, OF_COUNTS, Atom
 from understudy.core.schema import Schema, level_text
+from understudy.core.survey_design import declared_size
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.estimands import FIRST, Estimand, Evaluate, Part, functional, repeated
 from understudy.inference.evidence import public_records
@@ -25,11 +26,7 @@ from understudy.inference.inside_cells import STRONGEST, Grid, Inside, inside_ce
 from understudy.inference.noise_aware import estimated_records, noisy_table
 from understudy.release.table_release import Release
 
-MOST_MOVED = 0.5  # standard errors by which the trend inside bins may change a quantity that is called valid
-GOES_WITH = (
-    "the answer goes strongly with the weight: what is assumed about weights inside their bins changes it by more than "
-    "half a standard error"
-)
+LEAST_FILLED = 3  # bins with rows in them, from which on tables show whether answers follow a line
 LEAST_SHARE = 0.1  # of an equal share of the rows: an empty bin has no slope of its own
 LEAST_NUMBER = 1e-9  # of people in a row that has none: a score of 0 would divide by 0
 LEAST_SCORE = 0.25  # of the mean weight of a bin: the correction for trends inside bins makes no score smaller
@@ -38,11 +35,6 @@ SHOWN = ("proportion", "count")
 NOT_SHOWN = (
     "how often weighted intervals hold the truth has been shown for shares and numbers of people by one attribute, and "
     "not for this question"
-)
-MOST_ROUGH = 0.3  # roughness of a table with the weight, up to which a quantity is called valid
-ROUGH = (
-    "how answers go with the weight is not smooth, so what holds inside bins of the weight is not known: the interval "
-    "reaches up to the answers by other assumptions (independent inside bins, or as dependent as possible)"
 )
 NO_EFFECT = (
     "the sample was drawn in clusters, and the schema declares no design effect for all attributes of this question "
@@ -57,7 +49,13 @@ OFF = (
 )
 ESTIMATED_SIZE = (
     "the size of the population is not declared ([design] population, or totals of the weight), so it is estimated by "
-    "the sum of the weights, with mean weights of bins from noisy counts"
+    "the sum of the weights"
+)
+ABOUT_ONE = 1.05  # mean weights from the inverse of this to this: nobody stands for themselves alone by design
+SCALED = (
+    "by noisy counts the weights add up to about the number of rows: if they were scaled to it, say sums_to = "
+    '"sample" in [weight]. The guarantee then takes the weights of the others as fixed, and a number of people needs '
+    "the population of [design]"
 )
 
 
@@ -80,6 +78,9 @@ class Weighting:
     plainly: tuple[Floats, ...] = ()  # of a weighted question: its members with nothing assumed to go on inside cells
     strongly: tuple[Floats, ...] = ()  # the same with a number and the weight going together as strongly as they can
     rough: float = 0.0  # how far what is assumed inside cells may be wrong, as a share of what it changes
+    ends: tuple[Floats, Floats] | None = None
+    """With public bins: the lowest and highest mean weight of each, by that which is assumed."""
+    bin: Integers | None = None  # of a weighted question with public bins: the bin of the weight of each group
     squares: Floats | None = None  # its first members, with the squared weight instead of the weight
     number: str = ""  # the number whose law with the weight inside cells is used, if there is one
     again: Callable[[Floats | None, Floats | None], tuple[Floats, ...]] | None = None
@@ -166,9 +167,6 @@ def weighting_of(release: Release, column: str) -> Weighting:
     own = float(shares @ scores**2)
     weight = next(one for one in (schema.weight, *(schema.weight.other if schema.weight else ())) if one is not None
                   and one.column == column)  # fmt: skip
-    population = None if schema.design is None else schema.design.size
-    if weight.totals:
-        population = weight.totals[0].sum
     return Weighting(
         column=column,
         scores=scores,
@@ -178,9 +176,10 @@ def weighting_of(release: Release, column: str) -> Weighting:
         within=max(second / mean**2 / own, 1.0),
         square=bins.means(np.square) / mean**2,
         records=records,
-        population=population,
+        population=declared_size(schema, weight),
         sums_to_sample=weight.sums_to == "sample",
         shown=not release.linked,
+        ends=None if schema[column].found else (bins.low / plain, bins.high / plain),
     )
 
 
@@ -225,9 +224,10 @@ def scores_of(bins: Bins, shares: Floats) -> tuple[Floats, float, float]:
         product[number], square[number] = inside @ (points * logs), inside @ points**2
     share = np.maximum(shares, LEAST_SHARE / size)
     missed = shares * (product - mean * log_mean)
-    moved = np.zeros(size)
+    moved, filled = np.zeros(size), filled_bins(shares)
     for number in range(size):
-        before, after = max(number - 1, 0), min(number + 1, size - 1)
+        before = int(filled[filled < number][-1]) if (filled < number).any() else number
+        after = int(filled[filled > number][0]) if (filled > number).any() else number
         if after > before:
             slope = missed[number] / (log_mean[after] - log_mean[before])
             moved[after] += slope / share[after]
@@ -239,11 +239,16 @@ def scores_of(bins: Bins, shares: Floats) -> tuple[Floats, float, float]:
     return scores / average, float(shares @ mean), float(shares @ square)
 
 
-def _scores_again(release: Release, column: str, counts: Floats) -> Floats:
-    """The scores of a weight by other counts of the cells of its grid."""
+def filled_bins(shares: Floats) -> Integers:
+    """The bins with enough rows to have a slope to them: where many rows have one weight, bins beside it are empty."""
+    return np.flatnonzero(shares >= LEAST_SHARE / len(shares))
+
+
+def _scores_again(release: Release, column: str, counts: Floats) -> tuple[Floats, float]:
+    """The scores of a weight and its mean by other counts of the cells of its grid."""
     bins = bins_of(release.schema[column])
     bins = replace(bins, shares=Grid.of(bins, counted=counts).share)
-    return scores_of(bins, _shares(release, column))[0]
+    return scores_of(bins, _shares(release, column))[:2]
 
 
 def _shares(release: Release, column: str) -> Floats:
@@ -315,8 +320,12 @@ def weighted(estimand: Estimand, release: Release, weighting: Weighting, *, last
     fine = schema[column].found or any(made.is_fine(atom) for atom in estimand.question.atoms)
 
     def again(of_number: Floats | None, of_weight: Floats | None) -> tuple[Floats, ...]:
-        scores = weighting.scores if of_weight is None else _scores_again(release, column, of_weight)
-        return made.members(_law(release, weighting, number, counted=(of_number, of_weight)), scores)
+        scores, times = weighting.scores, 1.0
+        if of_weight is not None:  # what the weights add up to changes too, where that is the size of the population
+            scores, mean = _scores_again(release, column, of_weight)
+            times = mean / weighting.mean
+        members = made.members(_law(release, weighting, number, counted=(of_number, of_weight)), scores)
+        return tuple(member * times for member in members)
 
     return replace(
         estimand,
@@ -335,6 +344,7 @@ def weighted(estimand: Estimand, release: Release, weighting: Weighting, *, last
             strongly=made.members(strong, weighting.scores) if strong is not None else (),
             rough=_rough(estimand, release, weighting, number, law),
             squares=made.squares(law),
+            bin=made.bin if weighting.ends is not None else None,
             again=again if fine else None,
         ),
     )
@@ -450,6 +460,8 @@ def _rough(estimand: Estimand, release: Release, weighting: Weighting, number: s
     schema, column = release.schema, weighting.column
     if column not in schema.weights:
         return 0.0
+    if len(filled_bins(_shares(release, column))) < LEAST_FILLED:
+        return 1.0  # a line fits any two bins, so the tables show nothing of what is assumed
     bins = bins_of(schema[column])
     logs = np.array([inside @ np.log(points) for points, inside in map(bins.nodes, range(len(bins.low)))])
     effect = 1.0 if schema.design is None else schema.design.effect(estimand.margin) or 1.0
@@ -477,23 +489,6 @@ def _together(release: Release, number: str, column: str) -> Floats:
     found = found if margin[0] == number else found.T
     kept = found[: bins[0], : bins[1]]
     return kept if kept.sum() > 0 else np.ones(bins)
-
-
-def goes_with_weights(estimand: Estimand, shares: Floats) -> tuple[Floats, Floats, Floats]:
-    """By how much each quantity is changed by what is assumed about weights inside their bins, and how much lower and
-    higher it may be because a law inside cells was seen not to hold between cells."""
-    weighting = estimand.weighting
-    assert weighting is not None  # noqa: S101 - the caller looked
-    laws = [one for one in (weighting.plainly, weighting.strongly) if one]
-    with np.errstate(all="ignore"):
-        value = estimand.evaluate(shares[None, :])[0]
-        away = [replace(estimand, members=one).evaluate(shares[None, :])[0] - value for one in laws]
-    away = [np.where(np.isfinite(one), one, np.inf) for one in away] or [np.zeros(len(value))]
-    if not weighting.strongly:  # without a strongest dependence the truth may be as far on the other side
-        away.append(-away[0])
-    lower = weighting.rough * np.minimum(np.min(away, axis=0), 0.0)
-    upper = weighting.rough * np.maximum(np.max(away, axis=0), 0.0)
-    return np.abs(away[0]), np.nan_to_num(-lower), np.nan_to_num(upper)
 
 
 def by_public_totals(estimand: Estimand, schema: Schema, column: str) -> Floats | None:
@@ -563,6 +558,8 @@ def remarks(estimand: Estimand, schema: Schema) -> tuple[list[str], str | None]:
     found = weighting.records * weighting.mean
     if declared is not None and not 1 / MOST_OFF <= found / declared <= MOST_OFF:
         said.append(OFF.format(found=found, declared=declared))
+    if declared is None and 1 / ABOUT_ONE <= weighting.mean <= ABOUT_ONE:
+        said.append(SCALED)
     kinds = {estimand.question.kind, *(atom.kind for atom in estimand.question.atoms)}
     if kinds & set(OF_COUNTS) and weighting.population is None:
         return said, ESTIMATED_SIZE

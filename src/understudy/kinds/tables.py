@@ -20,7 +20,7 @@ from understudy.core.registry import Registry
 from understudy.core.result import Evaluation, EvaluationRequest, Section, ShownTable
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, read_schema, write_schema
-from understudy.core.survey_design import check_unit, told_of_weights
+from understudy.core.survey_design import check_rows, check_unit, told_of_weights
 from understudy.core.table import CodedTable
 from understudy.core.walsh import CONTRASTS, masks_of
 from understudy.engines.opening import open_source
@@ -160,19 +160,22 @@ class Tables:
         return plan_finding(configure(plan.method, plan.options).plan, domain, request, left=plan.left)
 
     def advice(self, domain: Schema, plan: Plan) -> tuple[str, ...]:
-        """One says so where a tiny delta would make the noise of a pure plan much smaller, with both numbers."""
+        """What the promise takes for granted of adjusted weights; and where a tiny delta would make the noise of a pure
+        plan much smaller, with both numbers."""
+        told = told_of_weights(domain)
         if not isinstance(plan.budget, PureDP):
-            return ()
+            return told
         tiny = ApproxDP(epsilon=plan.budget.epsilon, delta=TINY_DELTA)
         request = Request(budget=tiny, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
         try:
             other = plan_finding(configure(plan.method, plan.options).plan, domain, request)
         except UnderstudyError:  # the method offers no delta, or needs another budget
-            return ()
+            return told
         pure, approx = _most_noise(plan), _most_noise(other)
         if pure < WORTH_SAYING * approx or not approx:
-            return ()
+            return told
         return (
+            *told,
             f"Pure protection costs noise here: its standard deviation is {pure:,.3g} on the noisiest table, and "
             f"{approx:,.3g} with --delta {TINY_DELTA} (the promise may then fail with that probability).",
         )
@@ -221,6 +224,7 @@ class Tables:
                 raise InputError(
                     "the data have no rows (is it a file with column names alone?); there is nothing to release."
                 )
+            check_rows(domain, gate.records)
             if not i_know:
                 require_sane_for(plan.budget, gate.records)
         rows = plan.rows if plan.rows is not None else gate.records if plan.unit.public_total else 0

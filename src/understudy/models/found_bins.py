@@ -103,8 +103,14 @@ def starts_of_bins(attribute: Attribute) -> list[int]:
     return sorted({*(int(cell) for cell in first), *(cell for cell in cut if cell < attribute.bins)})
 
 
-def cell_counts(attribute: Attribute, noisy: Sequence[Integers], variances: Sequence[float]) -> Floats:
-    """The counts of all cells of the grid, from the noisy counts of each level and the variance of their noise."""
+def cell_counts(
+    attribute: Attribute, noisy: Sequence[Integers], variances: Sequence[float], *, weight: bool = False
+) -> Floats:
+    """The counts of all cells of the grid, from the noisy counts of each level and the variance of their noise.
+
+    ``weight``: of a survey weight, which need not fall where it is thin: a design of few weights has them anywhere
+    between their bounds, and few rows with large weights stand for many people.
+    """
     levels = _cell_levels(attribute)
     values = [np.asarray(one[: int(level.max()) + 1], float) for one, level in zip(noisy, levels, strict=True)]
     if attribute.kind == "date" and len(levels) == 2:
@@ -122,8 +128,8 @@ def cell_counts(attribute: Attribute, noisy: Sequence[Integers], variances: Sequ
         counts[~alone] = _smoothed(told, places, list(variances), _widths(attribute)[~alone])
         if attribute.kind != "date":
             level = min(1, len(told) - 1)  # groups of five cells, if there are any
-            seen = (told[level] / variances[level] ** 0.5, places[level])
-            counts[~alone] = _falling_tails(attribute, counts[~alone], ~alone, seen)
+            seen = [(one / variance**0.5, place) for one, variance, place in zip(told, variances, places, strict=True)]
+            counts[~alone] = _falling_tails(attribute, counts[~alone], ~alone, seen[level], seen if weight else ())
     return counts
 
 
@@ -155,13 +161,15 @@ def _falling_tails(
     counts: Floats,
     inner: np.ndarray,
     seen: tuple[Floats, Integers],
+    together: Sequence[tuple[Floats, Integers]] = (),
 ) -> Floats:
     """Counts that fall beyond the last place where they are clear of the noise, on both sides.
 
     A curve through noise may turn upwards in an empty tail, and a few rows there would move a mean of amounts by as
     much as all others. So beyond that place the density may not rise, and a long tail falls at least as a power of
     ``STEEP`` does. ``seen``: the counts of groups of cells in standard deviations of the noise, and each cell's group.
-    Behind a gap, where there may be a second hill, a group must stand out more clearly.
+    Behind a gap, where there may be a second hill, a group must stand out more clearly. ``together``: the same of all
+    levels, if a tail stays as it is where all rows in it together are clear of the noise.
     """
     clear, groups = seen
     heaviest = int(clear.argmax())
@@ -179,13 +187,21 @@ def _falling_tails(
         own = np.flatnonzero(groups == group)
         last = int(own[-1] if side > 0 else own[0])
         beyond = np.arange(last + side, len(counts) if side > 0 else -1, side)
-        if not len(beyond):
+        if not len(beyond) or any(_all_clear(*level, beyond) for level in together):
             continue
         away = np.abs(at[beyond] - at[last])
         power = STEEP if long and side * middle[last] > scale else 0.0
         fall = np.exp(-power * away)
         density[beyond] = fall * np.minimum.accumulate(np.minimum(density[beyond] / fall, density[last]))
     return np.asarray(density * widths)
+
+
+def _all_clear(clear: Floats, groups: Integers, cells: Integers) -> bool:
+    """Whether the groups that lie in some cells alone are clear of the noise, all of them together."""
+    inside = np.isin(groups, groups[cells])
+    inside[cells] = False
+    whole = np.setdiff1d(groups[cells], groups[inside])
+    return len(whole) > 0 and float(clear[whole].sum()) > SEEN * len(whole) ** 0.5
 
 
 def _day_counts(levels: Sequence[Integers], values: Sequence[Floats], variances: Sequence[float]) -> Floats:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.core.survey_design import calibrated_column
+from understudy.core.survey_design import calibrated_column, declared_size
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.randomness.draws import unit_interval
 from understudy.release.table_release import Release, require_table
@@ -100,9 +100,7 @@ def population_size(schema: object) -> int:
     """
     if not isinstance(schema, Schema) or schema.weight is None:
         raise InputError('rows = "population" is for a schema with a survey weight ([weight]).')
-    size = None if schema.design is None else schema.design.size
-    if schema.weight.totals:
-        size = schema.weight.totals[0].sum
+    size = declared_size(schema, schema.weight)
     if size is None:
         raise InputError(
             "how many people the population has is not declared ([design] population, or [[weight.total]]); declare "

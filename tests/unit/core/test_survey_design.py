@@ -102,6 +102,11 @@ def test_a_file_says_all_of_it_and_can_be_read_again():
             "contradict each other",
         ),
         (
+            WEIGHT + "[[weight.total]]\nattribute = 'region'\ntotals = { N = 5, S = 7 }\n"
+            "[design]\nsampling_strata = 'region'\npopulations = { N = 7, S = 5 }\n",
+            "total of 'N' is 5, and its population in the design is 7",
+        ),
+        (
             WEIGHT + "sums_to = 'sample'\n[[weight.total]]\nattribute = 'sex'\ntotals = { F = 5, M = 5 }\n",
             "go with sums_to",
         ),

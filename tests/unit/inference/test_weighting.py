@@ -123,6 +123,35 @@ def test_a_finite_population_makes_intervals_shorter(release):
     assert half.standard_error == pytest.approx(whole.standard_error * np.sqrt(0.5), rel=0.1)
 
 
+def test_a_whole_population_leaves_the_noise_of_the_release_in_the_interval():
+    """Everybody is in the file, so nothing is left to sampling; the noise is still there."""
+    people = {name: values[:1000] for name, values in survey().items()}
+    schema = replace(numbers_alone(schema_of()), design=us.Design(population=1000))
+    source = us.open_source(pa.table(people), schema)
+    made = us.synthesize(source, budget=us.PureDP(epsilon=1), method="ipf", stream=SeededStream(3))
+    answer = us.infer(made, "proportion(sex == 'M')", rng=np.random.default_rng(1))
+    assert 0.002 < answer.standard_error < 0.1
+    assert answer.high - answer.low > 3 * answer.standard_error
+
+
+def test_the_noise_in_the_mean_weight_is_part_of_an_estimated_number_of_people():
+    rng = np.random.default_rng(3)
+    w = np.exp(rng.normal(3, 0.8, 900)).clip(2, 200)
+    schema = us.Schema(
+        attributes=(us.Attribute(name="sex", levels=("F", "M")),), weight=us.Weight(column="w", bounds=(1, 250))
+    )
+    known = replace(schema, design=us.Design(population=float(w.sum())))
+    table = pa.table({"sex": rng.choice(["F", "M"], 900), "w": w})
+    errors = []
+    for one in (schema, known):
+        made = us.synthesize(
+            us.open_source(table, one), budget=us.PureDP(epsilon=1), method="ipf", stream=SeededStream(2)
+        )
+        answer = us.infer(made, "count(sex == 'F')", rng=np.random.default_rng(1))
+        errors.append(answer.standard_error / answer.value)
+    assert errors[0] > 1.5 * errors[1]
+
+
 def test_numbers_of_people_need_to_know_how_many_there_are(release):
     direct = us.infer(release, "count(poor == 'yes')")
     assert direct.validity == "model-based"  # the sum of the weights is itself estimated
@@ -154,6 +183,39 @@ def test_another_weight_gives_another_answer():
     release = release_of(numbers_alone(schema_of(other=(other,))), people)
     direct = np.average(people["poor"] == "yes", weights=people["w2"])
     assert us.infer(release, "proportion(poor == 'yes')", weighted="w2").value == pytest.approx(direct, abs=0.001)
+
+
+def test_a_design_of_few_weights_keeps_its_thin_tail():
+    """Nearly all rows have one weight; a tenth has up to five times as much, few rows in each cell of the grid."""
+    from understudy.models.found_bins import cell_counts, levels_of
+
+    attribute = us.Schema(
+        attributes=(us.Attribute(name="sex", levels=("F",)),), weight=us.Weight(column="w", bounds=(30, 154))
+    )["w"]
+    edges = np.array(attribute.edges, float)
+    weights = np.repeat([30.7, 38.4, 51.2, 76.8, 116.2, 153.6], [3050, 164, 96, 54, 95, 20])
+    cells = np.searchsorted(edges, weights, side="right") - 1
+    middle = (edges[:-1] + edges[1:]) / 2
+    levels = [np.array(one) for one in levels_of(attribute)]
+    found: dict[bool, list[float]] = {False: [], True: []}
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        noisy = [np.rint(np.bincount(level[cells]) + rng.normal(0, 29, level.max() + 1)) for level in levels]
+        for weight, means in found.items():
+            counts = cell_counts(attribute, noisy, [29**2] * len(levels), weight=weight)
+            means.append(float(counts @ middle / counts.sum() / weights.mean()))
+    assert np.mean(found[False]) < 0.9  # as the tail of an amount, which falls
+    assert 0.92 < np.mean(found[True]) < 1.05
+
+
+def test_empty_bins_beside_a_frequent_weight_have_no_slope():
+    from understudy.core.bins import bins_of
+    from understudy.inference.weighting import scores_of
+
+    attribute = us.Attribute(name="w", edges=(1, 1.02, 1.04, 1.06, 5), density="log")
+    scores, mean, _ = scores_of(bins_of(attribute), np.array([0.001, 0.878, 0.001, 0.12]))
+    assert scores[2] == pytest.approx(bins_of(attribute).means()[2] / mean, rel=0.02)
+    assert scores[1] < 0.95 * bins_of(attribute).means()[1] / mean  # the slope is that to the frequent weight
 
 
 @pytest.mark.parametrize("shares", [(0.2, 0.2, 0.2, 0.2, 0.2), (0.05, 0.15, 0.4, 0.3, 0.1)])
@@ -237,12 +299,44 @@ def test_an_answer_that_goes_strongly_with_the_weight_is_not_called_valid(slope,
     poor = rng.random(20000) < 1 / (1 + np.exp(-slope * (np.log(w) - 2)))
     schema = us.Schema(
         attributes=(us.Attribute(name="poor", levels=("no", "yes")),),
-        weight=us.Weight(column="w", edges=(1, 4, 14, 50)),
+        weight=us.Weight(column="w", bounds=(1, 50)),
     )
     release = release_of(schema, {"poor": np.where(poor, "yes", "no"), "w": w})
     answer = us.infer(release, "proportion(poor == 'yes')", rng=np.random.default_rng(1))
     assert answer.validity == label
     assert any("goes strongly with the weight" in text for text in answer.warnings) == (label != "valid")
+
+
+def test_public_bins_of_a_weight_do_not_say_where_weights_lie_in_them():
+    """In wide public bins the mean weight is not known: the interval holds every one that there can be."""
+    rng = np.random.default_rng(6)
+    w = np.exp(rng.normal(1.2, 0.5, 4000)).clip(1, 50)
+    white = np.where(rng.random(4000) < 1 / (1 + np.exp(-2 * (np.log(w) - 1.2))), "yes", "no")
+    truth = float(np.average(white == "yes", weights=w))
+    widths, said = [], []
+    for how in ({"edges": (1, 3, 50)}, {"bounds": (1, 50)}, {"edges": tuple(np.geomspace(1, 50, 17).round(4))}):
+        schema = us.Schema(
+            attributes=(us.Attribute(name="white", levels=("no", "yes")),), weight=us.Weight(column="w", **how)
+        )
+        answer = us.infer(
+            release_of(schema, {"white": white, "w": w}), "proportion(white == 'yes')", rng=np.random.default_rng(1)
+        )
+        assert answer.low < truth < answer.high
+        widths.append(answer.high - answer.low)
+        said.append(any("public bins" in text for text in answer.warnings))
+    assert said == [True, False, True]
+    assert widths[0] > widths[2] > widths[1]
+
+
+def test_weights_that_add_up_to_the_rows_are_said_to(release):
+    w = np.tile([0.5, 1.5], 2000)
+    schema = us.Schema(
+        attributes=(us.Attribute(name="sex", levels=("F", "M")),),
+        weight=us.Weight(column="w", edges=(0.49, 0.51, 1.49, 1.51)),
+    )
+    scaled = release_of(schema, {"sex": survey()["sex"], "w": w})
+    assert any("were scaled" in text for text in us.infer(scaled, "proportion(sex == 'M')").warnings)
+    assert not any("were scaled" in text for text in us.infer(release, "proportion(sex == 'M')").warnings)
 
 
 def test_the_poverty_rate_is_that_of_the_people_themselves():

@@ -77,6 +77,27 @@ def test_adjusted_weights_are_said_to_be_taken_as_fixed(release):
     assert any("takes the weights of the others as fixed" in line for line in plain.statement.lines())
 
 
+def test_a_sample_is_no_larger_than_its_population():
+    small = us.Schema(attributes=SCHEMA.attributes[:3], weight=us.Weight(column="w", bounds=(10, 500)),
+                      design=us.Design(population=100), ignore=("household", "r1"))  # fmt: skip
+    with pytest.raises(InputError, match=r"population of 100, and the data have .* rows"):
+        us.synthesize(us.open_source(people(), small), budget=us.PureDP(epsilon=2), method="ipf")
+
+
+def test_plans_and_the_screen_say_so_too(release, capsys):
+    from pathlib import Path
+
+    from understudy.cli.synthesize import show_release
+
+    for budget in (us.PureDP(epsilon=2), us.ApproxDP(epsilon=2, delta="1e-6")):
+        plan = us.plan(SCHEMA, method="ipf", budget=budget)
+        assert any("weights of the others as fixed" in text for text in us.plan_advice(plan, SCHEMA))
+    base = replace(SCHEMA, weight=replace(SCHEMA.weight, origin="design"))
+    assert not any("as fixed" in text for text in us.plan_advice(us.plan(base, method="ipf", budget=budget), base))
+    show_release(release, Path("made"))
+    assert "weights of the others as fixed" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_folder_keeps_all_of_it(release, tmp_path):
     us.synthesize(us.open_source(people(), SCHEMA), budget=us.PureDP(epsilon=10), method="ipf", out=tmp_path / "made")
     read = us.read_release(tmp_path / "made")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -41,8 +41,21 @@ from understudy.engines.reading.drafted_edges import (
     spread_edges,
     tail_offers,
 )
-from understudy.engines.reading.drafted_rules import WEIGHT_NAME, rule_candidates, skip_patterns, weight_remarks
-from understudy.engines.reading.guessed_format import ABSENT, Guess, guess_encoding, guess_format, texts_of_columns
+from understudy.engines.reading.drafted_rules import (
+    WEIGHT_NAME,
+    design_remarks,
+    rule_candidates,
+    skip_patterns,
+    weight_remarks,
+)
+from understudy.engines.reading.guessed_format import (
+    Guess,
+    absent_texts,
+    guess_encoding,
+    guess_format,
+    remark_on_absent,
+    texts_of_columns,
+)
 from understudy.engines.reading.readers import CsvReader
 from understudy.engines.reading.statfiles import Labels, StatReader
 from understudy.engines.systems.local.inputs import csv_paths, open_reader, told_format, usual_delimiter
@@ -317,12 +330,14 @@ def _entry(profile: Profile, book: Codebook) -> _Entry:
         return _Entry(attribute=Attribute(edges=edges, **common), remarks=(SEEN,))
     counts = profile.counts or Counter()
     unlabelled = [text for text in counts if text not in texts]
-    amounts = profile.numbers and profile.low <= profile.high
+    amounts = profile.has_numbers
     if (stated == "number" and amounts and len(unlabelled) > FEW_NUMBERS) or (
         stated != "levels" and _has_amounts(profile, texts, unlabelled)
     ):
-        return _numeric(profile, texts, common, book.bounds.get(profile.name, (None, None)))
-    return _listed(profile, texts, unlabelled, common)
+        entry = _numeric(profile, texts, common, book.bounds.get(profile.name, (None, None)))
+    else:
+        entry = _listed(profile, texts, unlabelled, common)
+    return replace(entry, remarks=(*entry.remarks, *design_remarks(profile.name)))
 
 
 def _has_amounts(profile: Profile, texts: dict[str, str], unlabelled: list[str]) -> bool:
@@ -443,19 +458,6 @@ def _order(text: str) -> tuple[bool, float, str]:
     return not number, float(text) if number else 0.0, text
 
 
-def _absent(texts: Iterable[str]) -> list[str]:
-    """Texts that usually stand for a missing value."""
-    return sorted(text for text in texts if text.strip().casefold() in ABSENT)
-
-
-def _remark_on_absent(texts: list[str]) -> str:
-    shown = ", ".join(repr(text) for text in texts)
-    return (
-        f"{shown} is listed as a value. If it means a missing value, draft a CSV again with --missing-text "
-        f"{texts[0]} (missing_text in Python), or add it to missing_values under [file]; else correct the data."
-    )
-
-
 def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], common: dict[str, Any]) -> _Entry:
     counts = profile.counts or Counter()
     found = {*counts, *texts}
@@ -487,14 +489,16 @@ def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], comm
             f"{short!r} may be short for {long!r}; if so, make them one level (spellings under [file])."
             for short, long in abbreviations_among(counts)
         ]
-    if absent := _absent(counts):
-        remarks.append(_remark_on_absent(absent))
+    if absent := absent_texts(counts):
+        remarks.append(remark_on_absent(absent))
     if _looks_coded(profile) and len(counts) > FEW_NUMBERS:
         remarks.append("whole numbers that look like codes, not amounts: listed as levels.")
     numbers = {float(text) for text in counts if NUMBER.fullmatch(text)}
     codes = [code for code in profile.probable_codes() if profile.numbers and code in numbers and len(counts) > 2]
     if codes and not texts:
         remarks.append(f"probable codes for no answer among the levels: {_listed_numbers(codes)}.")
+    if profile.has_numbers and not texts:  # a design of few strata has few weights
+        remarks += weight_remarks(profile.name, *profile.range_without([]), profile.mean, label=common["label"])
     names = tuple(texts.get(str(level), "") for level in levels) if any(texts.values()) else ()
     return _Entry(attribute=Attribute(levels=tuple(levels), level_labels=names, **common), remarks=tuple(remarks))
 
@@ -523,8 +527,8 @@ def _numeric(
         special |= {word: texts.get(word) or f"code {word}" for word in sorted(profile.words)}
         shown = ", ".join(map(repr, sorted(profile.words)))
         remarks.append(f"texts among the numbers, put under special: {shown}. Say what each of them means.")
-    if absent := _absent(profile.words):
-        remarks.append(_remark_on_absent(absent))
+    if absent := absent_texts(profile.words):
+        remarks.append(remark_on_absent(absent))
     spread = profile.without_codes(list(special))  # type: ignore[arg-type]
     even: list[Edge] = list(round_edges(low, high, whole=profile.whole))
     smallest = 10.0**-profile.decimals if 0 < profile.decimals <= FEW_DECIMALS else None
@@ -539,7 +543,7 @@ def _numeric(
         remarks.append("most values lie close together, so the edges do there; they too were seen in the data.")
         if tail:
             remarks += tail_offers(profile.spread, low, high, edges, weight=bool(WEIGHT_NAME.fullmatch(profile.name)))
-    remarks += weight_remarks(profile.name, low, high, common["label"])
+    remarks += weight_remarks(profile.name, low, high, profile.mean, label=common["label"])
     if low == high:
         remarks.append("constant: every row that is filled has the same value; is it needed?")
     named: list[tuple[Special, str]] = []

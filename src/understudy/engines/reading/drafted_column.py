@@ -68,6 +68,7 @@ class Profile:
     finite: bool = True
     low: float = math.inf  # of values that do not look like codes
     high: float = -math.inf
+    total: float = 0.0
     codes: Counter[float] = field(default_factory=Counter)
     spread: Counter[float] = field(default_factory=Counter)  # values rounded to a 64th of their size
     divisor: int = 0  # of all whole numbers
@@ -168,6 +169,7 @@ class Profile:
             return
         self.low, self.high = min(self.low, number), max(self.high, number)
         self.spread[rounded_down(number)] += rows
+        self.total += number * rows
         if self.whole:
             self.divisor = math.gcd(self.divisor, int(number))
             self.digits.add(len(str(abs(int(number)))))
@@ -208,6 +210,16 @@ class Profile:
             if code >= LEAST_CODE and rows >= often and rows > self.spread.get(rounded_down(code), 0)
         }
         return apart + sorted(above)
+
+    @property
+    def has_numbers(self) -> bool:
+        return self.numbers and self.low <= self.high
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the numbers that do not look like codes."""
+        rows = self.spread.total()
+        return self.total / rows if rows else None
 
     def range_without(self, codes: list[float]) -> tuple[float, float]:
         """Lowest and highest value, without some codes."""

@@ -41,6 +41,12 @@ WEIGHT_NAME = re.compile(
 OF_A_BODY = re.compile(
     r"\b(kilo(gram)?s?|kgs?|pounds?|lbs?|grams?|ounces?|body|birth)\b", re.IGNORECASE
 )  # in its label
+# strata, stratum, SDMVSTRA, v023; psu, SDMVPSU, cluster, v021, ultimate cluster: as surveys call them
+STRATA_NAME = re.compile(r"(.*[_ .-])?(\w*strat(a|um|ums)?(id)?|sdmvstra|schicht|estrato|strate)\d*", re.IGNORECASE)
+CLUSTER_NAME = re.compile(
+    r"(.*[_ .-])?([a-z]*psu(id)?|clu(ster)?s?(id)?|klumpen|conglomerado|grappe)\d*", re.IGNORECASE
+)
+SCALED = 0.002  # how near one the mean of weights is that were scaled to the number of rows and then rounded
 EXPLAINS = 0.3  # of the rows without a value; others did not answer
 MOST_CONDITIONS = 3  # of one rule
 STILL_MISSING = 0.4  # at most, among those who are asked: then 30 empty rows in one group are no chance
@@ -130,12 +136,16 @@ def not_asked(attribute: Attribute) -> str:
     return f"\notherwise = {json.dumps(meanings[0], ensure_ascii=False)}" if meanings and not attribute.missing else ""
 
 
-def weight_remarks(name: str, low: float, high: float, label: str = "") -> list[str]:
+def weight_remarks(name: str, low: float, high: float, mean: float | None = None, *, label: str = "") -> list[str]:
     """How a column is declared that, by its name, may hold survey weights; with bounds that hold what was seen.
+
+    ``mean``: of all rows. Weights that add up to the number of rows were scaled to it.
 
     >>> print(weight_remarks("PWGTP", 12, 1830)[0].splitlines()[-1])
     bounds = [10, 2000]
-    >>> weight_remarks("width", 1, 2), weight_remarks("wt71", 36.2, 169.2, "Weight in kilograms in 1971")
+    >>> print(weight_remarks("weight", 0.05, 12, 1.0)[0].splitlines()[-1])
+    sums_to = "sample"
+    >>> weight_remarks("width", 1, 2), weight_remarks("wt71", 36.2, 169.2, label="Weight in kilograms in 1971")
     ([], [])
     """
     if not WEIGHT_NAME.fullmatch(name) or low == high or OF_A_BODY.search(label):
@@ -144,10 +154,35 @@ def weight_remarks(name: str, low: float, high: float, label: str = "") -> list[
         return ["may be a survey weight by its name; but a weight is positive, and not every value here is."]
     step = 10.0 ** math.floor(math.log10(low))
     first, last = math.floor(low / step) * step, round_edges(0, high, whole=high > 1)[-1]
+    scaled = mean is not None and abs(mean - 1) < SCALED
     return [
-        "looks like a survey weight. If it is one, remove this attribute; with bounds that the design gives, write:\n"
+        "looks like a survey weight"
+        + (", scaled so that the weights add up to the number of rows" if scaled else "")
+        + ". If it is one, remove this attribute; with bounds that the design gives, write:\n"
         f"[weight]\ncolumn = {json.dumps(name, ensure_ascii=False)}\nbounds = [{first:.12g}, {last}]"
+        + ('\nsums_to = "sample"' if scaled else "")
     ]
+
+
+def design_remarks(name: str) -> list[str]:
+    """How a column is declared that, by its name, may say how a sample was drawn.
+
+    >>> design_remarks("SDMVPSU")[0].split(":")[0]
+    'by its name it may be the clusters of the sample'
+    >>> design_remarks("status")
+    []
+    """
+    written = json.dumps(name, ensure_ascii=False)
+    if CLUSTER_NAME.fullmatch(name):
+        return [
+            "by its name it may be the clusters of the sample: if so, remove this attribute and say "
+            f"clusters = {written} under [design]."
+        ]
+    if STRATA_NAME.fullmatch(name):
+        return [
+            f"by its name it may be the strata of the sample: if so, say sampling_strata = {written} under [design]."
+        ]
+    return []
 
 
 def _rule(attribute: Attribute, texts: pa.Array, empty: Flags, flags: Flags) -> _Rule | None:

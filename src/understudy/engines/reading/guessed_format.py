@@ -206,3 +206,16 @@ def _spellings(counter: Counter[str]) -> dict[str, str]:
         if level != text:
             spelled[text] = level
     return spelled
+
+
+def absent_texts(texts: Iterable[str]) -> list[str]:
+    """Texts that usually stand for a missing value."""
+    return sorted(text for text in texts if text.strip().casefold() in ABSENT)
+
+
+def remark_on_absent(texts: list[str]) -> str:
+    shown = ", ".join(repr(text) for text in texts)
+    return (
+        f"{shown} is listed as a value. If it means a missing value, draft a CSV again with --missing-text "
+        f"{texts[0]} (missing_text in Python), or add it to missing_values under [file]; else correct the data."
+    )

@@ -377,7 +377,9 @@ def found_schema(schema: Schema, measured: Sequence[Measurement]) -> Schema:
         if attribute.most_codes:
             codes[attribute.name] = find_codes(attribute, _generations(attribute, own))
         else:
-            counts[attribute.name] = cell_counts(attribute, [one.values for one in own], _variances(own))
+            counts[attribute.name] = cell_counts(
+                attribute, [one.values for one in own], _variances(own), weight=attribute.name in schema.weights
+            )
     return with_measured_effects(_with(schema, counts, codes), measured)
 
 

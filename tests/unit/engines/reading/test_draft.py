@@ -314,6 +314,22 @@ def test_a_survey_weight_is_proposed_with_the_section_that_declares_it(name, tmp
     assert frame[name].max() <= schema.weight.bounds[1] <= 10 * frame[name].max()
 
 
+def test_what_says_how_a_sample_was_drawn_is_known_by_its_name():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "SDMVSTRA": rng.integers(1, 9, 900), "psu": rng.integers(1, 3, 900), "status": rng.choice(["a", "b"], 900),
+            "weight": np.tile([0.25, 1.0, 1.75], 300),
+        }
+    )  # fmt: skip
+    text = draft_schema(frame)
+    assert 'sampling_strata = "SDMVSTRA" under [design]' in text
+    assert 'clusters = "psu" under [design]' in text
+    assert text.count("by its name it may be") == 2
+    assert '# sums_to = "sample"' in text  # three weights, which add up to the number of rows
+    assert "sums_to" not in draft_schema(frame.assign(weight=3 * frame["weight"]))
+
+
 @pytest.mark.parametrize("name", ["height", "growth", "width", "two"])
 def test_other_amounts_are_not_taken_for_weights(name):
     frame = pd.DataFrame({name: np.random.default_rng(4).lognormal(6, 1, 300)})

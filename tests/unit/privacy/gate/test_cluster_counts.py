@@ -13,7 +13,7 @@ import pytest
 import understudy as us
 from understudy.core.counts import Clustered
 from understudy.engines.counting.cluster_counts import cluster_counts
-from understudy.errors import InputError, SchemaError, UnsupportedError
+from understudy.errors import InputError, LargeClustersWarning, SchemaError, UnsupportedError
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.sensitivity import neighbours_sensitivity, sizes_sensitivity
 from understudy.privacy.randomness.streams import SeededStream
@@ -245,6 +245,11 @@ def test_what_cannot_be_counted_is_refused() -> None:
         release(survey(), gap)
     with pytest.raises(UnsupportedError, match="cannot count clusters"):
         us.synthesize(Other(us.open_source(table, survey())), budget=us.ApproxDP(epsilon=2, delta="1e-6"), method="ipf")
+
+
+def test_clusters_larger_than_the_schema_says_are_counted_and_said() -> None:
+    with pytest.warns(LargeClustersWarning, match="50 cluster\\(s\\) of 'c' have more than 3 rows"):
+        release(survey(largest_cluster=3), households(50))
 
 
 class Other:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -38,7 +39,7 @@ from understudy.engines.counting.unlisted_codes import CodeTally, open_codes, te
 from understudy.engines.engine import engines
 from understudy.engines.reading.encode import Encoder, check_header, code_type, columns_to_read
 from understudy.engines.reading.readers import Reader, private_settings
-from understudy.errors import InputError, UnderstudyError, UnsupportedError, unknown_name
+from understudy.errors import InputError, LargeClustersWarning, UnderstudyError, UnsupportedError, unknown_name
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.randomness.fingerprint import RowSum
 
@@ -221,6 +222,14 @@ class LocalSource(ScannedSource):
         numbers = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         if within:
             _, numbers = np.unique(numbers * self.schema[within].size + codes[within], return_inverse=True)
+        if too_large := int((np.bincount(numbers.reshape(-1)) > largest).sum()):
+            warnings.warn(
+                f"internal: {too_large:,} cluster(s) of '{column}' have more than {largest} rows, and the schema says "
+                "that none has (largest_cluster). They count as so large, so design effects are too small and "
+                "intervals too short: correct the schema.",
+                LargeClustersWarning,
+                stacklevel=2,
+            )
         return cluster_counts(numbers.reshape(-1), codes, classes, largest=largest, stream=stream)
 
     def _in_found_bins(self, batch: Batch) -> Batch:
