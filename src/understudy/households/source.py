@@ -286,9 +286,10 @@ def parts_of(schema: LinkedSchema, tables: Mapping[str, Any]) -> dict[str, Schem
                              impossible=zeros, rules=schema.members.rules, file=schema.members.file,
                              weight=weight_of_members(schema.households, schema.members))}  # fmt: skip
     found = {}
+    # A file may repeat what belongs to the other table, such as the size of a school beside each of its pupils.
     for name, own, more in (
-        (schema.household_table, schema.households, (schema.household_id, *derived)),
-        (schema.member_table, schema.members, tuple(keys)),
+        (schema.household_table, schema.households, (schema.household_id, *derived, *schema.members.names)),
+        (schema.member_table, schema.members, (*keys, *derived, *schema.households.names)),
     ):
         passed = dict.fromkeys((*more, *schema.households.ignore, *schema.members.ignore))
         found[name] = replace(own, ignore=tuple(one for one in passed if one not in own.names))

@@ -35,6 +35,7 @@ from understudy.privacy.randomness.draws import unit_interval
 
 TIMES, MANY, LEAST_TIMES = 8, 200_000, 2  # households drawn for each that is needed, as far as there are not too many
 LEAST_POOL = 10_000
+MOST_MEMBERS = 200_000  # of these households together
 MOST_SOLVED = MANY  # households from which the weights are found
 FEW = 10  # of these in a cell say too little of the others
 LARGEST_LOG = 20.0  # of a weight, while the weights are sought
@@ -62,7 +63,8 @@ def draw_families(
     if not rows or not (of_members or counted):
         drawn = fitted.draw(schema.wide, rows, stream, *purpose, "rows")
         return families_of(schema, fitted, drawn, stream, *purpose, choice=Choice(noise=noise))
-    pool = max(LEAST_TIMES * rows, min(max(TIMES * rows, LEAST_POOL), MANY))
+    large = _mean_size(schema, fitted)
+    pool = max(LEAST_TIMES * rows, min(max(TIMES * rows, LEAST_POOL), MANY, math.ceil(MOST_MEMBERS / large)))
     drawn = fitted.draw(schema.wide, pool, stream, *purpose, "pool")
     total = sum(part.size for part in fitted.parts)
     tilt = member_tilt(schema, fitted, drawn, stream, *purpose, "tilt", of_members=of_members, noise=noise, total=total)
@@ -80,6 +82,15 @@ def draw_families(
     weights = np.minimum(tables.weights(tables.some(MOST_SOLVED).slopes()), MOST_WEIGHT * tables.each)
     chosen = _pick(tables, weights, rows, stream, *purpose)
     return _only(families, chosen[np.argsort(stream.words(rows, *purpose, "order"), kind="stable")])
+
+
+def _mean_size(schema: LinkedSchema, fitted: Fitted) -> float:
+    """How many members a household of the model has on average; at least one."""
+    sizes, shares = np.array(schema.size_range, dtype=np.float64), np.zeros(len(schema.size_range))
+    for part in fitted.parts:
+        counts = part.model.project((SIZE,))
+        shares += part.size * counts / counts.sum()
+    return max(float(sizes @ shares) / max(float(shares.sum()), 1.0), 1.0)
 
 
 def _derived_anew(families: LinkedTable, drawn: CodedTable) -> CodedTable:
@@ -196,12 +207,11 @@ class Tables:
 
     def counts(self, weights: Floats) -> Floats:
         """All tables, if every household of the pool counts as often as its weight says."""
-        size, members = len(self.wanted), weights[self.owner]
-        found = np.zeros(size)
-        for table in range(self.homes.shape[1]):
-            found += np.bincount(self.homes[:, table], weights=weights, minlength=size)
-        for table in range(self.members.shape[1]):
-            found += np.bincount(self.members[:, table], weights=members, minlength=size)
+        from understudy.households.shared.tables_compiled import add_counts
+
+        found = np.zeros(len(self.wanted))
+        add_counts(self.homes, weights, found)
+        add_counts(self.members, weights[self.owner], found)
         return found
 
     def slopes(self) -> Floats:
@@ -218,8 +228,12 @@ class Tables:
 
     def weights(self, slopes: Floats) -> Floats:
         """The weight of each household."""
-        of_members = slopes[self.members].sum(axis=1)
-        logs = np.bincount(self.owner, weights=of_members, minlength=len(self.homes)) + slopes[self.homes].sum(axis=1)
+        from understudy.households.shared.tables_compiled import add_values
+
+        of_members, logs = np.zeros(len(self.members)), np.zeros(len(self.homes))
+        add_values(self.members, slopes, of_members)
+        add_values(self.homes, slopes, logs)
+        logs += np.bincount(self.owner, weights=of_members, minlength=len(self.homes))
         return np.asarray(self.each * np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG)))
 
 
