@@ -212,11 +212,11 @@ def fit(
 
     ``prior`` is the prior strength of independence, in records, for all tables. By default each table has a prior
     strength of its own, estimated from its noisy values, times a factor that the coupled bootstrap chooses; this needs
-    a ``stream``. ``total`` must be noisy or public. ``known`` are exact margins that are public under the unit. There
-    is always a model. The fit ends when no table is off by more than ``tolerance`` noise standard deviations, or when
-    sweeps move it by less than ``settled``. If neither is reached, the prior is made stronger, which makes the fit
-    easier, and the report says so. If a stronger prior takes the model far from the noisy tables, the nearest solution
-    is kept, and the report says how far it is from an end.
+    a ``stream``. ``total`` must be noisy or public. ``known`` are exact margins that are public under the unit, and the
+    model has the last of them exactly. There is always a model. The fit ends when no table is off by more than
+    ``tolerance`` noise standard deviations, or when sweeps move it by less than ``settled``. If neither is reached, the
+    prior is made stronger, which makes the fit easier, and the report says so. If a stronger prior takes the model far
+    from the noisy tables, the nearest solution is kept, and the report says how far it is from an end.
     """
     if total <= 0:
         raise InputError(f"total ({total}) must be positive.")
@@ -250,6 +250,9 @@ def fit(
         nearest = min(nearest, distance)
     priors = tuple(stronger * one for one in priors)
     model = Model(tree=tree, beliefs=tuple(solved.beliefs), total=total)
+    # A public table may have few records in millions of cells, and the fit ends when cells are right on average.
+    for margin, counts in (known or {}).items():
+        model = model.with_counts(margin, counts)
     return model, Report(
         priors=priors, factor=factor, iterations=iterations, residual=solved.residual, cells=tree.cells,
         stronger=stronger, settled=solved.settled,
