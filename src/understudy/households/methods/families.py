@@ -24,6 +24,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.households.shared.balancing import draw_families
+from understudy.households.shared.differences import smooth_pairs, smoothed
 from understudy.households.shared.family_method import (
     HOUSEHOLD,
     PERSON,
@@ -157,7 +158,7 @@ class Families:
         return replace(made, schema_fingerprint=schema.fingerprint, record=record)
 
     def run(self, plan: Plan, schema: LinkedSchema, gate: Gate, stream: Stream) -> FamilySynthesis:
-        if self.draws == "posterior" or not all(schema.is_of_households(step.margin) for step in plan.steps):
+        if self.choose == "public":
             made, models = self._run(plan, schema, gate, stream)
         else:
             made = self._base(schema).run(plan, schema.wide, gate, stream)
@@ -192,6 +193,8 @@ class Families:
         of_homes = [one for one in measured if schema.is_of_households(one.margin)]
         total = total_of(wide, public_records(plan, gate), of_homes)
         of_homes += _of_a_member(schema, measured, self._tables(schema), total)
+        if self.draws != "posterior":  # whose draws need the noise as it was
+            of_homes = smoothed(schema, of_homes)
         of_homes += _of_pairs(schema, measured, gate, total)
         law, all_of_it = rows_law(self.draws, None), tuple(measured)
         if strata.names:
@@ -287,7 +290,7 @@ def _of_pairs(schema: LinkedSchema, measured: Sequence[Measurement], gate: Gate,
     sizes = gate.public((SIZE,)).astype(np.float64)
     none = schema.none_code(schema.anchor)
     empty, alone = (sizes[:1].sum() if schema.at_least == 0 else 0.0), sizes[1 - schema.at_least]
-    both = np.maximum(pairs.values + pairs.values.T, 0) / 2
+    both, variance = smooth_pairs(schema, pairs)
     times = max(total - alone - empty, 0.0) / max(float(both.sum()), 1.0)
     beside = both.sum(axis=1)  # without a table by size, whoever is alone is like the others
     for one in measured:
@@ -301,7 +304,7 @@ def _of_pairs(schema: LinkedSchema, measured: Sequence[Measurement], gate: Gate,
     named = [first.column(schema.anchor), second.column(schema.anchor)]
     margin = schema.wide.margin(named)
     turned = table.transpose([named.index(name) for name in margin])
-    noise = DiscreteGaussian(scale=Fraction(max(times * math.sqrt(pairs.mechanism.variance / 2), 1.0)))
+    noise = DiscreteGaussian(scale=Fraction(max(times * math.sqrt(variance), 1.0)))
     values = np.rint(turned).astype(np.int64)
     return [Measurement(margin=margin, values=values, mechanism=noise, label=f"two of {pairs.label}")]
 

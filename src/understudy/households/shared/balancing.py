@@ -27,6 +27,7 @@ from understudy.core.table import CodedTable
 from understudy.households.derived import needed_numbers
 from understudy.households.linked_table import LinkedTable
 from understudy.households.shared.alike import Choice
+from understudy.households.shared.differences import smooth_pairs, smoothed
 from understudy.households.shared.families import families_of
 from understudy.households.shared.nearest import nearest_slopes
 from understudy.households.shared.tilting import CHOICES, member_tilt
@@ -103,8 +104,13 @@ def _noise_of_pairs(schema: LinkedSchema, measured: Sequence[Measurement]) -> fl
     """The standard deviation of a cell of the table of two members, as a share of all pairs; 0 where there is none."""
     two = {slot.column(schema.anchor) for slot in schema.slots}
     for one in measured:
-        if schema.is_of_pairs(one.margin) or (schema.roles is None and len(two) > 1 and set(one.margin) == two):
-            return math.sqrt(one.mechanism.variance / 2) / max(float(one.values.sum()), 1.0)
+        if schema.is_of_pairs(one.margin):
+            variance = smooth_pairs(schema, one)[1]
+        elif schema.roles is None and len(two) > 1 and set(one.margin) == two:
+            variance = smoothed(schema, [one])[0].mechanism.variance / 2
+        else:
+            continue
+        return math.sqrt(variance) / max(float(one.values.sum()), 1.0)
     return 0.0
 
 
