@@ -70,9 +70,7 @@ def smooth_pairs(schema: LinkedSchema, pairs: Measurement) -> tuple[Floats, floa
     return np.maximum(both, 0.0), variance
 
 
-def by_difference(
-    noisy: Floats, variance: float, middles: Floats, possible: NDArray[np.bool_]
-) -> tuple[Floats, float]:
+def by_difference(noisy: Floats, variance: float, middles: Floats, possible: NDArray[np.bool_]) -> tuple[Floats, float]:
     """The smooth table, and the variance that is left in a cell on average."""
     size, cells = len(middles), np.flatnonzero(possible)
     apart = (middles[None, :] - middles[:, None]).reshape(-1)[cells]
