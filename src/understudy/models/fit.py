@@ -93,8 +93,8 @@ class Report:
 
 
 def structural_groups(schema: Schema) -> list[Margin]:
-    """The attributes of each structural zero. A model keeps the zero exact by holding them in one clique."""
-    return [schema.margin(rule.attributes) for rule in schema.zeros if len(rule.attributes) > 1]
+    """The attributes of structural zeros, each group once. A model keeps zeros exact by holding them in one clique."""
+    return list(dict.fromkeys(schema.margin(rule.attributes) for rule in schema.zeros if len(rule.attributes) > 1))
 
 
 def build_tree(schema: Schema, margins: Sequence[Margin], limit: int = MAX_CELLS) -> JunctionTree:
