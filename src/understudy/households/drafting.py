@@ -15,20 +15,46 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from understudy.core.linked_schema import CHILDREN, COMPOSITION, SIZE
 from understudy.core.schema_lines import toml_value
 from understudy.engines.reading.draft import AMOUNT_NAME, draft_schema, write_draft
 from understudy.engines.reading.guessed_format import guess_encoding
 from understudy.engines.systems.local.inputs import csv_paths, open_reader
 from understudy.errors import InputError, unknown_name
+from understudy.households.source import as_whole_numbers
 
 Texts = dict[str, NDArray[Any]]
 AGES = ("age", "alter", "edad", "idade", "eta", "leeftijd", "alder", "wiek", "vek", "ika")
 MOST_ROLES = 30  # levels of a column of relationships
-PARTNERS = ("partner", "spouse", "husband", "wife", "conjoint", "ehepartner", "ehegatte", "esposo", "esposa", "coniuge")
-CHILDREN = ("child", "son", "daughter", "kind", "sohn", "tochter", "enfant", "fils", "fille", "hijo", "hija", "figlio")
+PARTNER_WORDS = (
+    "partner",
+    "spouse",
+    "husband",
+    "wife",
+    "conjoint",
+    "ehepartner",
+    "ehegatte",
+    "esposo",
+    "esposa",
+    "coniuge",
+)
+CHILD_WORDS = (
+    "child",
+    "son",
+    "daughter",
+    "kind",
+    "sohn",
+    "tochter",
+    "enfant",
+    "fils",
+    "fille",
+    "hijo",
+    "hija",
+    "figlio",
+)
 PARENT, MEMBER = "households", "members"  # what the two tables of a flat file are called
-ROLES = """# '{column}' has the value {reference} exactly once for every row of {parent}: it seems to be the relationship
-# to the reference person. Put its other values under partner and child; everybody else is 'other':
+ROLES = """# '{column}' has the value {reference} exactly once for every row of {parent}: it seems to be the
+# relationship to the reference person. Put its other values under partner and child; everybody else is 'other':
 # {others}
 # Without [roles] all members are alike.
 [roles]
@@ -127,9 +153,10 @@ def draft_linked_schema(
     told += f"id = {toml_value(number)}\n" if number else ""
     told += "at_least = 0\n" if found.empty else ""
     lines.append(f"# the largest has {most}; give a number that is known without the data.\n{told}at_most = {most}")
+    made = {SIZE, COMPOSITION, *((CHILDREN,) if relation else ())}  # counted from the members, and passed by in files
     blocks = {
         table: {_name(block): block for block in found.blocks[table] if _name(block) in names - left_out}
-        for table, names in ((parent, found.own[parent]), (child, found.own[child] - found.own[parent]))
+        for table, names in ((parent, found.own[parent] - made), (child, found.own[child] - found.own[parent]))
     }
     ages = [name for name in blocks[child] if _is_age(name)]
     if relation:
@@ -146,7 +173,9 @@ def draft_linked_schema(
                 block = f"# put the attribute that ties members together first; age is a good one.\n{block}"
             lines.append(OPEN.sub("", block))
     lines += _sums(blocks[child], parent)
-    lines += _ignored((found.blocks[parent], found.blocks[child]), left_out | set(blocks[parent]) | set(blocks[child]))
+    lines += _ignored(
+        (found.blocks[parent], found.blocks[child]), left_out | made | set(blocks[parent]) | set(blocks[child])
+    )
     text = "\n\n".join(lines) + "\n"
     if out is not None:
         write_draft(text, out)
@@ -177,10 +206,11 @@ def _of_two(data: Any, reading: Mapping[str, Any]) -> _Linked:
     texts = {name: _texts(one, reading) for name, one in data.items()}
     parent, child, key = _link(texts)
     blocks = {name: _blocks(draft_schema(one, **reading)) for name, one in data.items()}
+    homes, theirs = (as_whole_numbers(texts[name][key]) for name in (parent, child))
     return _Linked(
         parent=parent, child=child, key=key, members=texts[child], blocks=blocks, household_file=True,
         own={name: {_name(block) for block in drafted if _name(block)} for name, drafted in blocks.items()},
-        empty=bool(len(np.setdiff1d(texts[parent][key], texts[child][key]))),
+        empty=bool(len(np.setdiff1d(homes, theirs))),
     )  # fmt: skip
 
 
@@ -226,8 +256,9 @@ def _link(texts: Mapping[str, Texts]) -> tuple[str, str, str]:
     for key in first:
         if key not in second:
             continue
+        keys = as_whole_numbers(first[key]), as_whole_numbers(second[key])
         alone = [len(np.unique(columns[key])) == len(columns[key]) for columns in (first, second)]
-        if alone[0] != alone[1] and len(np.intersect1d(first[key], second[key])):
+        if alone[0] != alone[1] and len(np.intersect1d(*keys)):
             return (one, other, key) if alone[0] else (other, one, key)
     raise InputError(
         f"no column links '{one}' and '{other}': expected one that both have, with a value of its own in every row of "
@@ -253,7 +284,8 @@ def _relation(members: Texts, taken: set[str], owner: NDArray[np.int64]) -> tupl
     homes = int(owner.max()) + 1
     for name, values in members.items():
         levels, codes = np.unique(values, return_inverse=True)
-        if name in taken or not 2 <= len(levels) <= MOST_ROLES:
+        numbers = len(np.unique(owner * len(levels) + codes)) == len(owner)  # it numbers members, such as visits
+        if name in taken or numbers or not 2 <= len(levels) <= MOST_ROLES:
             continue
         for place, level in enumerate(levels):
             counts = np.bincount(owner[codes == place], minlength=homes)
@@ -267,7 +299,7 @@ def _roles(relation: tuple[str, str], values: NDArray[Any], parent: str) -> str:
     others = [str(one) for one in np.unique(values) if str(one) != reference]
     said = {
         role: ", ".join(toml_value(one) for one in others if _has_word(one, words)) or '"..."'
-        for role, words in (("partner", PARTNERS), ("child", CHILDREN))
+        for role, words in (("partner", PARTNER_WORDS), ("child", CHILD_WORDS))
     }
     return ROLES.format(
         column=column, reference=reference, parent=parent, others=", ".join(others), column_text=toml_value(column),
