@@ -33,7 +33,7 @@ from understudy.households.shared.family_method import (
     family_synthesizers,
     is_person,
 )
-from understudy.models.fit import structural_groups
+from understudy.models.fit import Known, structural_groups
 from understudy.models.junction_tree import tree_cells
 from understudy.models.posterior import posterior_models
 from understudy.models.published_model import Fitted
@@ -62,6 +62,7 @@ from understudy.synth.shared.strata import Strata, read_strata, synthesis_in_str
 
 BASES = {"public": "ipf", "aim": "aim", "mst": "mst", "independent": "independent"}  # the methods of tables behind them
 MODEL_CELLS = 1_000_000
+KNOWN_CELLS, PAIRED_CELLS = 2_000_000, 200_000  # of what is known of households: in one table, and in tables of two
 MEMBERS_SHARE = Fraction(3, 10)  # of the budget, for tables of single members where they are measured
 PAIRS_SHARE = Fraction(3, 10)  # of the budget, for the table of pairs of members who are alike
 MOST_CELLS = 100_000  # of one of these tables
@@ -189,7 +190,7 @@ class Families:
         """Everything measured, one joint fit of the tables of households, and the model of each copy."""
         wide, strata = schema.wide, self._strata(schema)
         measured = gate.measure([query_of(step) for step in plan.steps])
-        known = known_margins(wide, gate, plan.unit)
+        known = known_margins(wide, gate, plan.unit) if strata.names else known_of_households(schema, gate, plan.unit)
         of_homes = [one for one in measured if schema.is_of_households(one.margin)]
         total = total_of(wide, public_records(plan, gate), of_homes)
         of_homes += _of_a_member(schema, measured, self._tables(schema), total)
@@ -243,6 +244,21 @@ class Families:
         if ties:
             options["must"] = "\n".join(f"crosstab({first}, {second})" for first, second in ties)
         return configure(self.choose, options)
+
+
+def known_of_households(schema: LinkedSchema, gate: Gate, unit: Unit) -> Known:
+    """What is fixed: all of it in one table; of more cells than one model holds, tables of two, the smallest first."""
+    wide = schema.wide
+    fixed = wide.margin(unit.fixed)
+    if wide.cells(fixed) <= KNOWN_CELLS:
+        return known_margins(wide, gate, unit)
+    sizes = dict(zip(wide.names, wide.shape(), strict=True))
+    kept: list[tuple[str, ...]] = []
+    for pair in sorted(combinations(fixed, 2), key=wide.cells):
+        if tree_cells(sizes, [*kept, pair]) <= PAIRED_CELLS:
+            kept.append(pair)
+    alone = [(name,) for name in fixed if not any(name in pair for pair in kept)]
+    return {margin: gate.public(margin) for margin in (*kept, *alone)}
 
 
 def _beside_weights(schema: LinkedSchema) -> list[str]:
