@@ -45,6 +45,14 @@ def draft(
     sections: Annotated[
         bool, typer.Option("--sections", help="Write rules, sums and weights as sections, not as remarks.")
     ] = False,
+    household: Annotated[
+        str | None,
+        typer.Option(
+            "--household",
+            metavar="COLUMN",
+            help="Draft linked tables: the column that says who belongs together (household, school, patient).",
+        ),
+    ] = None,
     reading: Reading,
     budget: Budget,
     who: Identified,
@@ -58,6 +66,8 @@ def draft(
 
     Two linked files: `understudy schema draft households=h.csv persons=p.csv --out homes.toml`
 
+    One file with both: `understudy schema draft people.csv --household hid --out homes.toml`
+
     It lists levels and round edges with the labels of the file, and remarks on rare levels, identifiers, free text and
     probable codes. Review it, replace what is not public knowledge, and remove the line draft = true.
 
@@ -65,10 +75,13 @@ def draft(
 
     Example: `understudy schema draft people.csv --epsilon 0.1 --ledger budget.db --account people-2026`
     """
-    linked = _linked_files(data)
+    files = _linked_files(data)
+    if files and household is not None:
+        raise InputError("two files are linked by a column of both; --household is for one file, so leave it out.")
+    linked = bool(files) or household is not None
     if linked and sections:
         raise InputError("--sections is for one table; the draft of linked tables has its rules as remarks.")
-    stem = "" if linked else Path(data[0]).name.split(".")[0]
+    stem = "" if files else Path(data[0]).name.split(".")[0]
     if out is None and (not stem or glob.has_magic(stem)):
         raise InputError("say how the draft shall be called: --out NAME.toml.")
     target = Path(f"{stem}.toml") if out is None else output_path(out)
@@ -100,7 +113,9 @@ def draft(
     with working("reading"):
         if linked:
             how = {name: value for name, value in how.items() if value is not None}
-            text = us.draft_linked_schema(linked, out=target, codebook=codebook, **how)
+            text = us.draft_linked_schema(
+                files or files_of(data), household=household, out=target, codebook=codebook, **how
+            )
         else:
             text = us.draft_schema(files_of(data), out=target, codebook=codebook, sections=sections, **how)
     if as_json:
@@ -174,7 +189,8 @@ def check(
     if as_json:
         print_json({"audience": "internal", "fits": True, "rows": rows, "clipped": clipped, "problem": None})
     else:
-        say(f"All {rows:,} rows fit {schema} (internal: the number of rows may be confidential).")
+        counted = "rows" if isinstance(public, us.Schema) else "households with their members"
+        say(f"All {rows:,} {counted} fit {schema} (internal: their number may be confidential).")
         if clipped:
             say(f"{clipped:,} weights lie outside their bounds and will be clipped (internal).")
 

@@ -24,14 +24,14 @@ from understudy.core.household_roles import (
     MEMBER,
     OTHER,
     PARTNER,
-    REFERENCE,
     ROLES,
     HouseholdDerived,
     Roles,
 )
+from understudy.core.linked_rules import zeros_across
 from understudy.core.linked_survey import check_surveys, weight_of_members, without_requirement
 from understudy.core.schema import Attribute, Schema
-from understudy.core.slot_columns import NONE, Range, names_of, ranges_of, slot_attribute, zero_of, zeros_of_bins
+from understudy.core.slot_columns import NONE, names_of, slot_attribute, zero_of
 from understudy.core.structural_zeros import Condition, Impossible
 from understudy.errors import SchemaError, unknown_name
 
@@ -141,7 +141,14 @@ class LinkedSchema:
 
     def _check_names(self) -> None:
         derived = [one.name for one in self.derived]
-        taken = [self.household_id, SIZE, COMPOSITION, CHILDREN, *self.households.names, *derived]
+        made = (SIZE, COMPOSITION, *((CHILDREN,) if self.roles is not None else ()))
+        for name in (self.household_id, *self.households.names, *derived):
+            if name in made:
+                raise SchemaError(
+                    f"'{name}' is a column that households always get, counted from their members; leave it out here. "
+                    "A column of that name in a file is passed by; what means something else needs another name."
+                )
+        taken = [self.household_id, *self.households.names, *derived]
         for name in taken:
             if taken.count(name) > 1:
                 raise SchemaError(f"households have two columns called '{name}'; give each a name of its own.")
@@ -303,7 +310,7 @@ class LinkedSchema:
             raise SchemaError(f"'{twice}' would be the name of two columns; rename an attribute of households.")
         zeros = [*self.households.zeros, *self._zeros_of_size(), *self._zeros_of_slots(named)]
         zeros += [rule for slot in self.slots for rule in self._zeros_within(slot)]
-        zeros += self._zeros_across(named)
+        zeros += zeros_across(self, named)
         return Schema(
             attributes=tuple(attributes),
             impossible=tuple(zeros),
@@ -499,70 +506,6 @@ class LinkedSchema:
                         for name in rule.attributes
                     )
                 )
-
-    def _zeros_across(self, named: Mapping[str, Attribute]) -> Iterator[Impossible]:
-        for rule in self.across:
-            for name in rule.attributes:
-                self._told(name, named)
-            for seconds in self._with_seconds(rule.attributes, named):
-                yield Impossible(conditions=tuple((seconds[name], one) for name, one in rule.conditions))
-        for below, above in self.orders:
-            for name in (below, above):
-                if self._told(name, named).kind != "numeric":
-                    raise SchemaError(f"order: '{name}' must have edges.")
-            for seconds in self._with_seconds((below, above), named):
-                yield from zeros_of_bins(named, seconds[below], seconds[above], lambda a, b: a[0] >= b[0])
-        if self.roles is not None and self.roles.age:
-            yield from self._zeros_of_rule(self.roles, named)
-
-    def _zeros_of_rule(self, roles: Roles, named: Mapping[str, Attribute]) -> Iterator[Impossible]:
-        """What the rule on age makes impossible for whole bins, whatever the exact ages inside them."""
-        within, younger = roles.partner_within, roles.child_younger
-
-        def too_old(mine: Range, reference: Range) -> bool:
-            return reference[1] - mine[0] < younger
-
-        def too_far(mine: Range, reference: Range) -> bool:
-            return mine[0] - reference[1] > within or reference[0] - mine[1] > within
-
-        def too_young(mine: Range, reference: Range) -> bool:
-            return reference[0] - mine[1] >= younger
-
-        wrong = {CHILD: too_old, PARTNER: too_far, OTHER: too_young}
-        for slot in self.slots:
-            column = slot.column(roles.age)
-            if column in named and slot.role in wrong:
-                yield from zeros_of_bins(named, column, f"{REFERENCE}_{roles.age}", wrong[slot.role])
-            if column in named and slot.role == PARTNER:
-                yield from self._zeros_of_partner(roles, named, slot)
-
-    def _zeros_of_partner(self, roles: Roles, named: Mapping[str, Attribute], slot: Slot) -> Iterator[Impossible]:
-        if roles.partner_sex == "other":
-            mine, theirs = slot.column(roles.sex), f"{REFERENCE}_{roles.sex}"
-            for name in named[theirs].code_names:
-                yield zero_of(mine, (name,), theirs, (name,))
-        ages = named[slot.column(roles.age)]
-        early = tuple(
-            name for name, (_, high) in zip(ages.code_names, ranges_of(ages), strict=False) if high < roles.adult
-        )
-        if early:
-            yield Impossible(conditions=((ages.name, Condition(levels=early)),))
-
-    def _told(self, name: str, named: Mapping[str, Attribute]) -> Attribute:
-        if name not in named:
-            raise unknown_name("impossible across members: column", name, sorted(named), error=SchemaError)
-        return named[name]
-
-    def _with_seconds(self, names: Sequence[str], named: Mapping[str, Attribute]) -> Iterator[dict[str, str]]:
-        """The names of a rule, and again with the second slot of a role, which the rule holds for too."""
-        yield {name: name for name in names}
-        for role, second in SECOND.items():
-            swapped = {
-                name: name.replace(f"{role}_", f"{second}_", 1) if name.startswith(f"{role}_") else name
-                for name in names
-            }
-            if any(old != new for old, new in swapped.items()) and set(swapped.values()) <= set(named):
-                yield swapped
 
     @property
     def without_rules(self) -> LinkedSchema:

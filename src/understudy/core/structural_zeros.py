@@ -64,10 +64,11 @@ class Condition:
         from understudy.core.schema import level_text
 
         names = attribute.code_names
+        places = {name: place for place, name in reversed(list(enumerate(names)))} if self.levels else {}
         chosen: set[int] = set()
         for level in self.levels:
             text = level_text(level)
-            if text not in names:
+            if text not in places:
                 codes = {level_text(code): attribute.bins + i for i, (code, _) in enumerate(attribute.special)}
                 if text not in codes:
                     raise unknown_name(
@@ -75,7 +76,7 @@ class Condition:
                     )
                 chosen.add(codes[text])
             else:
-                chosen.add(names.index(text))
+                chosen.add(places[text])
         if self.below is not None:
             chosen |= set(range(self._bound(attribute, self.below, "below")))
         if self.above is not None:

@@ -274,7 +274,8 @@ def _tables_of(data: Any, schema: LinkedSchema) -> Mapping[str, Any]:
 
 def parts_of(schema: LinkedSchema, tables: Mapping[str, Any]) -> dict[str, Schema]:
     """What each file holds: attributes to read, and columns to pass by."""
-    derived = (SIZE, COMPOSITION, *(one.name for one in schema.derived))
+    derived = (SIZE, COMPOSITION, *((CHILDREN,) if schema.roles is not None else ()))
+    derived += tuple(one.name for one in schema.derived)
     keys = [schema.household_id, ROLE, *([schema.member_id] if schema.member_id else [])]
     keys += [schema.roles.column] if schema.roles is not None and schema.roles.column else []
     if FLAT in tables:
@@ -286,9 +287,10 @@ def parts_of(schema: LinkedSchema, tables: Mapping[str, Any]) -> dict[str, Schem
                              impossible=zeros, rules=schema.members.rules, file=schema.members.file,
                              weight=weight_of_members(schema.households, schema.members))}  # fmt: skip
     found = {}
+    # A file may repeat what belongs to the other table, such as the size of a school beside each of its pupils.
     for name, own, more in (
-        (schema.household_table, schema.households, (schema.household_id, *derived)),
-        (schema.member_table, schema.members, tuple(keys)),
+        (schema.household_table, schema.households, (schema.household_id, *derived, *schema.members.names)),
+        (schema.member_table, schema.members, (*keys, *derived, *schema.households.names)),
     ):
         passed = dict.fromkeys((*more, *schema.households.ignore, *schema.members.ignore))
         found[name] = replace(own, ignore=tuple(one for one in passed if one not in own.names))
@@ -414,7 +416,14 @@ def _ids(raw: pa.Table, column: str, missing_text: str | None) -> NDArray[Any]:
         [id_texts(chunk, column, missing_text) for chunk in raw.column(column).chunks], pa.large_string()
     )
     refuse_missing_ids(texts.null_count, column)
-    return np.asarray(texts.to_numpy(zero_copy_only=False), dtype=np.str_)
+    return as_whole_numbers(np.asarray(texts.to_numpy(zero_copy_only=False), dtype=np.str_))
+
+
+def as_whole_numbers(texts: NDArray[Any]) -> NDArray[Any]:
+    """Ids that are all written like 17.0 as 17: a program that took them for measurements wrote one of the files."""
+    bare = np.char.partition(texts, ".") if len(texts) else np.empty((0, 3), dtype=np.str_)
+    whole = np.char.isdecimal(bare[:, 0]) & (bare[:, 1] == ".") & (np.char.strip(bare[:, 2], "0") == "")
+    return np.asarray(bare[:, 0]) if whole.all() else texts
 
 
 def _order(raw: pa.Table, schema: LinkedSchema, missing_text: str | None) -> Integers:

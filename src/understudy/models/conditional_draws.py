@@ -3,6 +3,10 @@
 With beliefs b of the cliques C and of the separators S, p(x) is the product of the b(x_C) divided by the product of the
 b(x_S). So the distribution of some attributes given all the others is proportional to the part of that product which
 has any of them, and the others enter only through those tables. Attributes that no table joins are drawn apart.
+
+Attributes with too many combinations are drawn clique by clique. With the conditional tables b(x_C) / b(x_S) at the
+given codes, each clique tells its parent the sum over its own attributes, times what its children told it. From the
+root downwards, the attributes of a clique are then drawn in proportion to its table times what its children told.
 Post-processing: the model is public.
 """
 
@@ -16,7 +20,6 @@ from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats, Integers
 from understudy.core.mechanism import Stream
-from understudy.errors import UnsupportedError
 from understudy.models.junction_tree import Margin, axes_outside
 from understudy.models.model import Model
 from understudy.models.sample import draw_given
@@ -58,16 +61,10 @@ def _draw_group(
 ) -> tuple[dict[str, Integers], NDArray[np.bool_]]:
     tree = model.tree
     shape = tree.shape(free)
-    if prod(shape) > MOST_CELLS:
-        raise UnsupportedError(
-            f"the attributes {', '.join(free)} have {prod(shape):,} combinations, above {MOST_CELLS:,} that are drawn "
-            "together; use fewer or coarser attributes of members, or a smaller model_cells."
-        )
-    touching = [place for place, clique in enumerate(tree.cliques) if set(clique) & set(free)]
-    beside = tuple(
-        name for name in tree.sizes if name not in free and any(name in tree.cliques[place] for place in touching)
-    )
+    touching, beside = _around(model, free)
     state, first = _states(rows, beside)
+    if prod(shape) > MOST_CELLS:
+        return _draw_by_clique(model, rows, free, stream, *purpose)
     codes = np.zeros(len(state), dtype=np.int64)
     possible = np.zeros(len(state), dtype=bool)
     step = max(1, CELLS_AT_ONCE // prod(shape))
@@ -80,6 +77,62 @@ def _draw_group(
         weights[~there, 0] = 1.0
         codes[here] = draw_given(weights, state[here] - begin, "multinomial", stream, *purpose, begin)
     return dict(zip(free, np.unravel_index(codes, shape), strict=True)), possible
+
+
+def _around(model: Model, free: Margin) -> tuple[list[int], Margin]:
+    """The cliques that hold a free attribute, from the root downwards, and the other attributes in them."""
+    tree = model.tree
+    touching = [place for place, clique in enumerate(tree.cliques) if set(clique) & set(free)]
+    held = {name for place in touching for name in tree.cliques[place]} - set(free)
+    return touching, tuple(name for name in tree.sizes if name in held)
+
+
+def _draw_by_clique(
+    model: Model, rows: Mapping[str, NDArray[np.integer]], free: Margin, stream: Stream, *purpose: str | int
+) -> tuple[dict[str, Integers], NDArray[np.bool_]]:
+    tree = model.tree
+    touching, beside = _around(model, free)
+    state, first = _states(rows, beside)
+    inside = {place: tuple(name for name in tree.cliques[place] if name in free) for place in touching}
+    above = {place: tuple(name for name in tree.separator(place) if name in free) for place in touching}
+    codes = {name: np.zeros(len(state), dtype=np.int64) for name in free}
+    possible = np.zeros(len(state), dtype=bool)
+    step = max(1, CELLS_AT_ONCE // max(prod(tree.shape(names)) for names in inside.values()))
+    for begin in range(0, len(first), step):
+        here = np.flatnonzero((state >= begin) & (state < begin + step))
+        some = first[begin : begin + step]
+        given = {name: np.asarray(rows[name])[some].astype(np.int64) for name in beside}
+        tables, there = {}, np.ones(len(some), dtype=bool)
+        for place in touching:
+            belief, separator = model.beliefs[place], tree.separator(place)
+            sums = belief.sum(axis=axes_outside(tree.cliques[place], separator))
+            below = _part(sums, separator, inside[place], given, len(some))
+            table = _part(belief, tree.cliques[place], inside[place], given, len(some))
+            tables[place] = np.divide(table, below, out=np.zeros_like(table), where=below > 0)
+        for place in reversed(touching):
+            outside = tuple(1 + axis for axis, name in enumerate(inside[place]) if name not in above[place])
+            told = tables[place].sum(axis=outside)
+            largest = told.reshape(len(some), -1).max(axis=1)
+            there &= largest > 0
+            if above[place]:
+                parent, scale = tree.parents[place], np.where(largest > 0, largest, 1.0)
+                shape = [tree.sizes[name] if name in above[place] else 1 for name in inside[parent]]
+                scaled = told / scale.reshape(-1, *(1 for _ in above[place]))
+                tables[parent] = tables[parent] * scaled.reshape(len(some), *shape)
+        possible[here] = there[state[here] - begin]
+        for place in touching:
+            rest = tuple(name for name in inside[place] if name not in above[place])
+            if not rest:
+                continue
+            order = [1 + inside[place].index(name) for name in (*above[place], *rest)]
+            weights = tables[place].transpose(0, *order).reshape(-1, prod(tree.shape(rest)))
+            weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, 1.0)
+            known = [state[here] - begin, *(codes[name][here] for name in above[place])]
+            which = np.ravel_multi_index(known, (len(some), *tree.shape(above[place])))
+            drawn = draw_given(weights, which, "multinomial", stream, *purpose, begin, "clique", place)
+            for name, found in zip(rest, np.unravel_index(drawn, tree.shape(rest)), strict=True):
+                codes[name][here] = found
+    return codes, possible
 
 
 def _states(rows: Mapping[str, NDArray[np.integer]], names: Margin) -> tuple[Integers, Integers]:

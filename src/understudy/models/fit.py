@@ -43,6 +43,7 @@ FEWEST_STEPS, MOST_STEPS = 60, 500
 LEAST_RECORDS = 1.0  # a prior strength of less than a record is no prior: smaller factors are not tried
 WORSE = 4.0  # times the distance from the noisy tables: a stronger prior that makes it so much larger is no help
 STRONGER, MOST_STRONGER = 3.0, 12  # if the fit does not converge: the factor on the prior strengths, and how often
+ROUNDS = 20  # of proportional fitting, where several tables are public
 EXACT_VARIANCE = 0.25  # of a public count: rounding, nothing else
 LEAST_SHARE = 1e-6  # of a level in the one-way margins: never quite impossible, unless the schema says so
 
@@ -93,8 +94,8 @@ class Report:
 
 
 def structural_groups(schema: Schema) -> list[Margin]:
-    """The attributes of each structural zero. A model keeps the zero exact by holding them in one clique."""
-    return [schema.margin(rule.attributes) for rule in schema.zeros if len(rule.attributes) > 1]
+    """The attributes of structural zeros, each group once. A model keeps zeros exact by holding them in one clique."""
+    return list(dict.fromkeys(schema.margin(rule.attributes) for rule in schema.zeros if len(rule.attributes) > 1))
 
 
 def build_tree(schema: Schema, margins: Sequence[Margin], limit: int = MAX_CELLS) -> JunctionTree:
@@ -212,11 +213,11 @@ def fit(
 
     ``prior`` is the prior strength of independence, in records, for all tables. By default each table has a prior
     strength of its own, estimated from its noisy values, times a factor that the coupled bootstrap chooses; this needs
-    a ``stream``. ``total`` must be noisy or public. ``known`` are exact margins that are public under the unit. There
-    is always a model. The fit ends when no table is off by more than ``tolerance`` noise standard deviations, or when
-    sweeps move it by less than ``settled``. If neither is reached, the prior is made stronger, which makes the fit
-    easier, and the report says so. If a stronger prior takes the model far from the noisy tables, the nearest solution
-    is kept, and the report says how far it is from an end.
+    a ``stream``. ``total`` must be noisy or public. ``known`` are exact margins that are public under the unit: the
+    model has them exactly, or nearly if there are several. There is always a model. The fit ends when no table is off
+    by more than ``tolerance`` noise standard deviations, or when sweeps move it by less than ``settled``. If neither is
+    reached, the prior is made stronger, which makes the fit easier, and the report says so. If a stronger prior takes
+    the model far from the noisy tables, the nearest solution is kept, and the report says how far it is from an end.
     """
     if total <= 0:
         raise InputError(f"total ({total}) must be positive.")
@@ -250,6 +251,10 @@ def fit(
         nearest = min(nearest, distance)
     priors = tuple(stronger * one for one in priors)
     model = Model(tree=tree, beliefs=tuple(solved.beliefs), total=total)
+    # A public table may have few records in millions of cells, and the fit ends when cells are right on average.
+    public = list((known or {}).items())
+    for margin, counts in public * (ROUNDS if len(public) > 1 else 1):
+        model = model.with_counts(margin, counts)
     return model, Report(
         priors=priors, factor=factor, iterations=iterations, residual=solved.residual, cells=tree.cells,
         stronger=stronger, settled=solved.settled,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from understudy.core.arrays import Floats
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
-from understudy.errors import UnsupportedError
+from understudy.errors import InternalError, UnsupportedError
 from understudy.models.junction_tree import JunctionTree, Margin, axes_outside, spread
 from understudy.models.sample import draw_cells, draw_given
 
@@ -35,6 +35,29 @@ class Model:
         if host is not None:
             return np.asarray(self.total * self.beliefs[host].sum(axis=axes_outside(self.tree.cliques[host], wanted)))
         return self.total * self._eliminate(wanted)
+
+    def with_counts(self, margin: Margin, counts: NDArray[np.integer]) -> Model:
+        """The nearest model (by relative entropy) with these counts of a margin that lies in one clique.
+
+        Everything else keeps its distribution given the margin. A cell that the model calls impossible stays empty.
+        """
+        host = self.tree.host(margin)
+        if host is None:
+            raise InternalError(f"no clique holds {' x '.join(margin)}.")
+        beliefs, waiting = list(self.beliefs), [(host, -1)]
+        clique = self.tree.cliques[host]
+        wanted = np.where(self.project(margin) > 0, counts, 0).astype(np.float64)
+        beliefs[host] = _rescaled(beliefs[host], clique, margin, wanted / wanted.sum())
+        while waiting:
+            here, before = waiting.pop()
+            for other, parent in enumerate(self.tree.parents):
+                if other == before or (parent != here and self.tree.parents[here] != other):
+                    continue
+                shared = self.tree.separator(other if parent == here else here)
+                moved = np.asarray(beliefs[here].sum(axis=axes_outside(self.tree.cliques[here], shared)))
+                beliefs[other] = _rescaled(beliefs[other], self.tree.cliques[other], shared, moved)
+                waiting.append((other, here))
+        return replace(self, beliefs=tuple(beliefs))
 
     def _eliminate(self, wanted: Margin) -> Floats:
         """A margin spread over several cliques: leaves of the tree are summed out towards the root."""
@@ -109,6 +132,13 @@ class Model:
             schema=schema,
             columns={name: columns[name].astype(np.min_scalar_type(schema[name].size - 1)) for name in schema.names},
         )
+
+
+def _rescaled(table: Floats, names: Margin, margin: Margin, wanted: Floats) -> Floats:
+    """A table whose sums over a margin are the wanted ones; within each of its cells shares stay as they are."""
+    now = table.sum(axis=axes_outside(names, margin))
+    times = np.divide(wanted, now, out=np.zeros_like(wanted), where=now > 0)
+    return np.asarray(table * spread(times, margin, names))
 
 
 def _ordered(names: Iterable[str], order: Sequence[str]) -> Margin:

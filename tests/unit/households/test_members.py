@@ -270,3 +270,15 @@ def test_types_have_the_table_of_two_members():
     alone = np.outer(laws[1], laws[1]) + rng.normal(0, 0.01, (4, 4))
     found, _ = best_types((alone + alone.T) / 2, 0.01)
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("unit", ["household", "person"])
+def test_members_whose_first_attribute_can_be_missing(unit):
+    text = ALIKE.format(most=6, least=1).replace("ordered = true", "ordered = true\nmissing = true")
+    tables = alike(np.random.default_rng(2).integers(1, 7, 300), seed=2)
+    marks = [None if place % 3 == 0 else mark for place, mark in enumerate(tables["people"]["mark"].to_pylist())]
+    tables["people"] = tables["people"].set_column(1, "mark", pa.array(marks, pa.int64()))
+    source = us.open_households(tables, schema(text))
+    made = us.synthesize(source, budget=us.ApproxDP(epsilon=8, delta="1e-6"), unit=unit, stream=SeededStream(2))
+    share = made.members()["mark"].null_count / made.members().num_rows
+    assert 0.2 <= share <= 0.45

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from understudy.models import conditional_draws
 from understudy.models.conditional_draws import _states, _weights, draw_anew
 from understudy.models.junction_tree import JunctionTree
 from understudy.models.model import Model
@@ -72,3 +74,33 @@ def test_states_tell_rows_apart():
     assert len(first) == 3
     assert state[0] == state[2]
     assert len(set(state.tolist())) == 3
+
+
+@pytest.mark.parametrize("free", [("c", "d"), ("a", "d"), ("a", "b", "c", "d"), ("a", "c", "d")])
+def test_many_combinations_are_drawn_clique_by_clique(monkeypatch, free):
+    made, joint = model()
+    monkeypatch.setattr(conditional_draws, "MOST_CELLS", 1)
+    count, code = 40_000, {"a": 1, "b": 2, "c": 1, "d": 0}
+    rows = {name: np.full(count, value) for name, value in code.items()}
+    drawn, there = draw_anew(made, rows, list(free), SecureStream(), "cliques")
+    assert there.all()
+    exact = joint[tuple(slice(None) if name in free else code[name] for name in SIZES)]
+    exact = (exact / exact.sum()).ravel()
+    shape = [SIZES[name] for name in SIZES if name in free]
+    cells = np.ravel_multi_index([drawn[name] for name in SIZES if name in free], shape)
+    found = np.bincount(cells, minlength=exact.size) / count
+    # Six standard deviations in each of at most 36 cells: a false alarm has probability 7e-8.
+    assert np.all(np.abs(found - exact) <= 6 * np.sqrt(exact * (1 - exact) / count) + 1e-12)
+
+
+def test_impossible_rows_are_told_clique_by_clique(monkeypatch):
+    made, _ = model()
+    monkeypatch.setattr(conditional_draws, "MOST_CELLS", 1)
+    rows = {name: np.array(values) for name, values in
+            {"a": [0, 0], "b": [1, 1], "c": [0, 1], "d": [2, 2]}.items()}  # fmt: skip
+    _, there = draw_anew(made, rows, ["a"], SecureStream(), "cliques")
+    assert there.tolist() == [True, True]  # a is drawn given b alone, which is possible
+    beliefs = tuple(np.where(np.arange(belief.size).reshape(belief.shape) < 0, belief, 0.0) for belief in made.beliefs)
+    nobody = Model(tree=made.tree, beliefs=beliefs, total=1.0)
+    _, there = draw_anew(nobody, rows, ["a"], SecureStream(), "cliques")
+    assert not there.any()

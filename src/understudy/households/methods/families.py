@@ -24,6 +24,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.households.shared.balancing import draw_families
+from understudy.households.shared.differences import smooth_pairs, smoothed
 from understudy.households.shared.family_method import (
     HOUSEHOLD,
     PERSON,
@@ -32,7 +33,7 @@ from understudy.households.shared.family_method import (
     family_synthesizers,
     is_person,
 )
-from understudy.models.fit import structural_groups
+from understudy.models.fit import Known, structural_groups
 from understudy.models.junction_tree import tree_cells
 from understudy.models.posterior import posterior_models
 from understudy.models.published_model import Fitted
@@ -61,6 +62,7 @@ from understudy.synth.shared.strata import Strata, read_strata, synthesis_in_str
 
 BASES = {"public": "ipf", "aim": "aim", "mst": "mst", "independent": "independent"}  # the methods of tables behind them
 MODEL_CELLS = 1_000_000
+KNOWN_CELLS, PAIRED_CELLS = 2_000_000, 200_000  # of what is known of households: in one table, and in tables of two
 MEMBERS_SHARE = Fraction(3, 10)  # of the budget, for tables of single members where they are measured
 PAIRS_SHARE = Fraction(3, 10)  # of the budget, for the table of pairs of members who are alike
 MOST_CELLS = 100_000  # of one of these tables
@@ -157,7 +159,7 @@ class Families:
         return replace(made, schema_fingerprint=schema.fingerprint, record=record)
 
     def run(self, plan: Plan, schema: LinkedSchema, gate: Gate, stream: Stream) -> FamilySynthesis:
-        if self.draws == "posterior" or not all(schema.is_of_households(step.margin) for step in plan.steps):
+        if self.choose == "public":
             made, models = self._run(plan, schema, gate, stream)
         else:
             made = self._base(schema).run(plan, schema.wide, gate, stream)
@@ -188,10 +190,12 @@ class Families:
         """Everything measured, one joint fit of the tables of households, and the model of each copy."""
         wide, strata = schema.wide, self._strata(schema)
         measured = gate.measure([query_of(step) for step in plan.steps])
-        known = known_margins(wide, gate, plan.unit)
+        known = known_margins(wide, gate, plan.unit) if strata.names else known_of_households(schema, gate, plan.unit)
         of_homes = [one for one in measured if schema.is_of_households(one.margin)]
         total = total_of(wide, public_records(plan, gate), of_homes)
         of_homes += _of_a_member(schema, measured, self._tables(schema), total)
+        if self.draws != "posterior":  # whose draws need the noise as it was
+            of_homes = smoothed(schema, of_homes)
         of_homes += _of_pairs(schema, measured, gate, total)
         law, all_of_it = rows_law(self.draws, None), tuple(measured)
         if strata.names:
@@ -242,6 +246,21 @@ class Families:
         return configure(self.choose, options)
 
 
+def known_of_households(schema: LinkedSchema, gate: Gate, unit: Unit) -> Known:
+    """What is fixed: all of it in one table; of more cells than one model holds, tables of two, the smallest first."""
+    wide = schema.wide
+    fixed = wide.margin(unit.fixed)
+    if wide.cells(fixed) <= KNOWN_CELLS:
+        return known_margins(wide, gate, unit)
+    sizes = dict(zip(wide.names, wide.shape(), strict=True))
+    kept: list[tuple[str, ...]] = []
+    for pair in sorted(combinations(fixed, 2), key=wide.cells):
+        if tree_cells(sizes, [*kept, pair]) <= PAIRED_CELLS:
+            kept.append(pair)
+    alone = [(name,) for name in fixed if not any(name in pair for pair in kept)]
+    return {margin: gate.public(margin) for margin in (*kept, *alone)}
+
+
 def _beside_weights(schema: LinkedSchema) -> list[str]:
     """What is measured with a weight in any case where other tables are chosen privately."""
     own = [name for name in schema.households.names if name not in schema.households.weights]
@@ -287,7 +306,7 @@ def _of_pairs(schema: LinkedSchema, measured: Sequence[Measurement], gate: Gate,
     sizes = gate.public((SIZE,)).astype(np.float64)
     none = schema.none_code(schema.anchor)
     empty, alone = (sizes[:1].sum() if schema.at_least == 0 else 0.0), sizes[1 - schema.at_least]
-    both = np.maximum(pairs.values + pairs.values.T, 0) / 2
+    both, variance = smooth_pairs(schema, pairs)
     times = max(total - alone - empty, 0.0) / max(float(both.sum()), 1.0)
     beside = both.sum(axis=1)  # without a table by size, whoever is alone is like the others
     for one in measured:
@@ -301,7 +320,7 @@ def _of_pairs(schema: LinkedSchema, measured: Sequence[Measurement], gate: Gate,
     named = [first.column(schema.anchor), second.column(schema.anchor)]
     margin = schema.wide.margin(named)
     turned = table.transpose([named.index(name) for name in margin])
-    noise = DiscreteGaussian(scale=Fraction(max(times * math.sqrt(pairs.mechanism.variance / 2), 1.0)))
+    noise = DiscreteGaussian(scale=Fraction(max(times * math.sqrt(variance), 1.0)))
     values = np.rint(turned).astype(np.int64)
     return [Measurement(margin=margin, values=values, mechanism=noise, label=f"two of {pairs.label}")]
 

@@ -27,6 +27,7 @@ from understudy.core.table import CodedTable
 from understudy.households.derived import needed_numbers
 from understudy.households.linked_table import LinkedTable
 from understudy.households.shared.alike import Choice
+from understudy.households.shared.differences import smooth_pairs, smoothed
 from understudy.households.shared.families import families_of
 from understudy.households.shared.nearest import nearest_slopes
 from understudy.households.shared.tilting import CHOICES, member_tilt
@@ -35,6 +36,7 @@ from understudy.privacy.randomness.draws import unit_interval
 
 TIMES, MANY, LEAST_TIMES = 8, 200_000, 2  # households drawn for each that is needed, as far as there are not too many
 LEAST_POOL = 10_000
+MOST_MEMBERS = 200_000  # of these households together
 MOST_SOLVED = MANY  # households from which the weights are found
 FEW = 10  # of these in a cell say too little of the others
 LARGEST_LOG = 20.0  # of a weight, while the weights are sought
@@ -62,7 +64,8 @@ def draw_families(
     if not rows or not (of_members or counted):
         drawn = fitted.draw(schema.wide, rows, stream, *purpose, "rows")
         return families_of(schema, fitted, drawn, stream, *purpose, choice=Choice(noise=noise))
-    pool = max(LEAST_TIMES * rows, min(max(TIMES * rows, LEAST_POOL), MANY))
+    large = _mean_size(schema, fitted)
+    pool = max(LEAST_TIMES * rows, min(max(TIMES * rows, LEAST_POOL), MANY, math.ceil(MOST_MEMBERS / large)))
     drawn = fitted.draw(schema.wide, pool, stream, *purpose, "pool")
     total = sum(part.size for part in fitted.parts)
     tilt = member_tilt(schema, fitted, drawn, stream, *purpose, "tilt", of_members=of_members, noise=noise, total=total)
@@ -82,6 +85,15 @@ def draw_families(
     return _only(families, chosen[np.argsort(stream.words(rows, *purpose, "order"), kind="stable")])
 
 
+def _mean_size(schema: LinkedSchema, fitted: Fitted) -> float:
+    """How many members a household of the model has on average; at least one."""
+    sizes, shares = np.array(schema.size_range, dtype=np.float64), np.zeros(len(schema.size_range))
+    for part in fitted.parts:
+        counts = part.model.project((SIZE,))
+        shares += part.size * counts / counts.sum()
+    return max(float(sizes @ shares) / max(float(shares.sum()), 1.0), 1.0)
+
+
 def _derived_anew(families: LinkedTable, drawn: CodedTable) -> CodedTable:
     """The rows of households with what is derived as it follows from their members."""
     derived = families.derived_columns()
@@ -92,8 +104,13 @@ def _noise_of_pairs(schema: LinkedSchema, measured: Sequence[Measurement]) -> fl
     """The standard deviation of a cell of the table of two members, as a share of all pairs; 0 where there is none."""
     two = {slot.column(schema.anchor) for slot in schema.slots}
     for one in measured:
-        if schema.is_of_pairs(one.margin) or (schema.roles is None and len(two) > 1 and set(one.margin) == two):
-            return math.sqrt(one.mechanism.variance / 2) / max(float(one.values.sum()), 1.0)
+        if schema.is_of_pairs(one.margin):
+            variance = smooth_pairs(schema, one)[1]
+        elif schema.roles is None and len(two) > 1 and set(one.margin) == two:
+            variance = smoothed(schema, [one])[0].mechanism.variance / 2
+        else:
+            continue
+        return math.sqrt(variance) / max(float(one.values.sum()), 1.0)
     return 0.0
 
 
@@ -196,12 +213,11 @@ class Tables:
 
     def counts(self, weights: Floats) -> Floats:
         """All tables, if every household of the pool counts as often as its weight says."""
-        size, members = len(self.wanted), weights[self.owner]
-        found = np.zeros(size)
-        for table in range(self.homes.shape[1]):
-            found += np.bincount(self.homes[:, table], weights=weights, minlength=size)
-        for table in range(self.members.shape[1]):
-            found += np.bincount(self.members[:, table], weights=members, minlength=size)
+        from understudy.households.shared.tables_compiled import add_counts
+
+        found = np.zeros(len(self.wanted))
+        add_counts(self.homes, weights, found)
+        add_counts(self.members, weights[self.owner], found)
         return found
 
     def slopes(self) -> Floats:
@@ -218,8 +234,12 @@ class Tables:
 
     def weights(self, slopes: Floats) -> Floats:
         """The weight of each household."""
-        of_members = slopes[self.members].sum(axis=1)
-        logs = np.bincount(self.owner, weights=of_members, minlength=len(self.homes)) + slopes[self.homes].sum(axis=1)
+        from understudy.households.shared.tables_compiled import add_values
+
+        of_members, logs = np.zeros(len(self.members)), np.zeros(len(self.homes))
+        add_values(self.members, slopes, of_members)
+        add_values(self.homes, slopes, logs)
+        logs += np.bincount(self.owner, weights=of_members, minlength=len(self.homes))
         return np.asarray(self.each * np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG)))
 
 

@@ -18,7 +18,7 @@ from understudy.core.arrays import Integers
 from understudy.core.linked_schema import COMPOSITION, LinkedSchema, Slot
 from understudy.core.mechanism import Stream
 from understudy.core.table import CodedTable
-from understudy.households.linked_table import LinkedTable, member_codes
+from understudy.households.linked_table import LinkedTable, member_codes, slot_codes
 from understudy.households.shared.alike import IN_THE_ROW, Choice, are_independent, further_members
 from understudy.models.conditional_draws import draw_anew
 from understudy.models.model import Model
@@ -142,7 +142,10 @@ def _another(
             drawn, there = draw_anew(model, given, [beside], stream, *purpose, "anchor")
             changed[beside] = np.where(there, drawn[beside], given[beside])
         # The new member takes the slot, and the first one is its sibling: tables of the two are symmetric.
-        changed[anchor], changed[beside] = changed[beside], given[anchor]
+        always = schema.always_filled(slot)
+        changed[anchor], changed[beside] = (
+            _in_other_slot(schema, changed[beside], False, always), _in_other_slot(schema, given[anchor], always, False)
+        )  # fmt: skip
         mine = [name for name in mine if name != anchor]
     if mine:
         drawn, possible = draw_anew(model, changed, mine, stream, *purpose, "rest")
@@ -150,3 +153,9 @@ def _another(
         changed |= drawn
     # Where the model has no such household, the new member is like the first, which is possible.
     return {name: np.where(there, codes, given[name]).astype(np.int64) for name, codes in changed.items()}
+
+
+def _in_other_slot(schema: LinkedSchema, codes: NDArray[np.integer], always: bool, other: bool) -> Integers:
+    """The anchor of members in one slot as codes of another. A slot that is always filled has no code for nobody."""
+    held = member_codes(schema, schema.anchor, codes, always)
+    return slot_codes(schema, schema.anchor, held, np.arange(len(held)), other)

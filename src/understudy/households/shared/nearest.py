@@ -4,7 +4,8 @@ With c the cells of a thing that is weighted, y the wanted counts and V their va
 convex function (sum of weights, or of the logarithms of their sums) - t y + s t V t / 2; where it is least, y - s V t
 are the tables of the weights. The larger s, the more the model is trusted, and the less the tables. It is made smaller
 until the squared distances, each divided by its variance, add up in every table to what noise alone may leave: the
-number of cells and two standard deviations.
+number of cells and two standard deviations. It is made smaller only as long as that helps: tables that no weights reach
+would otherwise make everything else follow its noise.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from understudy.core.arrays import Floats
 
 STEPS = 200
+WORTH = 0.9  # of what tables are beyond their noise: a weaker model must leave less, or it is not worth it
 STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003)  # of the model beside the tables, the greatest first
 Counted = Callable[[Floats], tuple[float, Floats]]
 
@@ -31,7 +33,7 @@ def nearest_slopes(counted: Counted, wanted: Floats, variances: Floats, begins: 
 
     _, drawn = counted(np.zeros(len(wanted)))
     scale = np.sqrt(drawn + variances)
-    values = np.zeros(len(scale))
+    values, best, least = np.zeros(len(scale)), np.zeros(len(scale)), math.inf
     for strength in STRENGTHS:
         weakened = variances * strength
 
@@ -45,9 +47,16 @@ def nearest_slopes(counted: Counted, wanted: Floats, variances: Floats, begins: 
         values = np.asarray(found.x)
         _, counts = counted(values / scale)
         apart = (counts - wanted) ** 2 / variances
-        if all(apart[begin:end].sum() <= _left_by_noise(end - begin) for begin, end in pairwise(begins)):
+        beyond = sum(
+            max(float(apart[begin:end].sum()) / _left_by_noise(end - begin) - 1.0, 0.0)
+            for begin, end in pairwise(begins)
+        )
+        if beyond > WORTH * least:
             break
-    return np.asarray(values / scale)
+        best, least = values, beyond
+        if not beyond:
+            break
+    return np.asarray(best / scale)
 
 
 def _left_by_noise(cells: int) -> float:

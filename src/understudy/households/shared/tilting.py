@@ -36,6 +36,8 @@ def member_tilt(
     choose. ``total`` is the number of households that the tables are of."""
     if not are_independent(schema) or not of_members:
         return None
+    from understudy.households.shared.tables_compiled import add_counts, add_values
+
     some = _some(schema, rows)
     row_only = families_of(schema, fitted, some, stream, *purpose, choice=Choice(row_only=True))
     shapes = [one.values.shape for one in of_members]
@@ -55,28 +57,29 @@ def member_tilt(
     if not len(drawn[0]):
         return None
     choices, each = np.stack(drawn), max(total, 1.0) / some.rows
-    size = int(begins[-1])
+    size, flat = int(begins[-1]), choices.reshape(-1, choices.shape[-1])
 
-    def counts(placed: Integers, weights: Floats | None = None) -> Floats:
+    def counts(placed: Integers, weights: Floats) -> Floats:
         found = np.zeros(size)
-        for table in range(placed.shape[-1]):
-            mine = None if weights is None else weights.ravel()
-            found += np.bincount(placed[..., table].ravel(), weights=mine, minlength=size)
+        add_counts(placed, weights.reshape(-1), found)
         return found * each
 
     persons = dict(row_only.persons().columns)
     if SIZE in persons:  # here only of those in the row
         sizes = some.columns[SIZE].astype(np.int64)
         persons[SIZE] = sizes[row_only.owner]
-    beside = counts(cells(persons))
+    placed = cells(persons)
+    beside = counts(placed, np.ones(len(placed)))
 
     def counted(slopes: Floats) -> tuple[float, Floats]:
-        logs = slopes[choices].sum(axis=-1)
+        scores = np.zeros(len(flat))
+        add_values(flat, slopes, scores)
+        logs = scores.reshape(choices.shape[:2])
         largest = logs.max(axis=0)
         weights = np.exp(logs - largest)
         sums = weights.sum(axis=0)
         loss = each * float((np.log(sums / len(weights)) + largest).sum()) + float(slopes @ beside)
-        return loss, counts(choices, weights / sums) + beside
+        return loss, counts(flat, weights / sums) + beside
 
     wanted = np.concatenate([one.values.reshape(-1).astype(np.float64) for one in of_members])
     variances = np.concatenate([np.full(one.values.size, max(one.mechanism.variance, 1.0)) for one in of_members])
