@@ -58,12 +58,13 @@ def serve(
     settings = folder / serving.DEMO_SITE
     if serving.demo_is_there(folder):
         say(f"The demonstration in {folder} goes on, with new tokens; remove the folder to begin anew.")
-        tokens = serving.demo_tokens(folder)
+        serving.use_demo_database()
     else:
         _check_free(folder)
-        tokens = make_demo(folder, DEMO_PEOPLE)
+        make_demo(folder, DEMO_PEOPLE)
 
     def ready() -> None:
+        tokens = serving.demo_tokens(folder)  # not before the port is ours: one that runs here keeps its tokens
         say(f"Open http://{host}:{port} and sign in with one of these tokens:", style="bold")
         show_facts([(role, token) for role, token in tokens.items()])
         asked = f"understudy ask --server http://{host}:{port} \"proportion(sex == 'F')\""
@@ -79,9 +80,9 @@ def _check_free(folder: Path) -> None:
     check_target(folder, None)
 
 
-def make_demo(folder: Path, rows: int) -> dict[str, str]:
+def make_demo(folder: Path, rows: int) -> None:
     """The folder of a demonstration: generated people, a ledger, a release and everything to serve it."""
-    return serving.prepare_demo(folder, _demo_release(folder, rows))
+    serving.prepare_demo(folder, _demo_release(folder, rows))
 
 
 def _demo_release(folder: Path, rows: int) -> Path:

@@ -5,19 +5,24 @@ A version is in the folder when it is written, and in the catalogue when its dea
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shutil
 import tempfile
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from understudy.errors import InputError, unknown_name
+from understudy.errors import InputError, UnavailableError, unknown_name
 from understudy.inference.answer import Answer
 from understudy.release.checks import charges_are_there, verify
 from understudy.release.folder import read_release
 from understudy.release.growing import require_growing
+from understudy.release.manifest import read_manifest
 from understudy.release.table_release import Release
 from understudy.serving.accounts import open_account
 from understudy.serving.asking import Asked
@@ -57,6 +62,11 @@ def add_version(session: Session, version: Version) -> None:
 
 def folder_of(settings: Settings, release: str, number: int) -> Path:
     return settings.releases / release / str(number)
+
+
+def record_file(settings: Settings, release: str, job: str) -> Path:
+    """Where the record of a confirmation is kept beside the versions of its release."""
+    return settings.releases / release / "records" / f"{job}.json"
 
 
 def publish(settings: Settings, database: Database, folder: Path, *, name: str, dataset: str) -> Path:
@@ -108,6 +118,17 @@ def publish(settings: Settings, database: Database, folder: Path, *, name: str, 
     return target
 
 
+@contextlib.contextmanager
+def own_files() -> Iterator[None]:
+    """What the server cannot read of its own is no mistake of the caller's, and its text is for the operator."""
+    try:
+        yield
+    except UnavailableError:
+        raise
+    except InputError as problem:
+        raise UnavailableError(str(problem)) from None
+
+
 class Catalogue:
     """What may be read now, with answers that were computed before."""
 
@@ -141,14 +162,34 @@ class Catalogue:
         key = (version.release, version.number)
         with self._lock:
             if key not in self._releases:
-                found = read_release(folder_of(self._settings, *key))
-                if not isinstance(found, Release):
-                    raise InputError("only releases of tables can be served.")
+                with own_files():
+                    found = read_release(folder_of(self._settings, *key))
+                    if not isinstance(found, Release):
+                        raise InputError("only releases of tables can be served.")
                 self._releases[key] = found
                 if len(self._releases) > KEPT_RELEASES:
                     self._releases.popitem(last=False)
             self._releases.move_to_end(key)
             return self._releases[key]
+
+    def files(self, version: Version) -> dict[str, Path]:
+        """The files of a version that its manifest lists, and the manifest, by name."""
+        folder = folder_of(self._settings, version.release, version.number)
+        with own_files():
+            listed: dict[str, Any] = read_manifest(folder)["files"]
+        return {name: folder / name for name in ("manifest.json", *sorted(listed))}
+
+    def record(self, job: str) -> dict[str, Any] | None:
+        """The record of a version that may be seen, and whose job the database does not know: it was restored."""
+        now = time.time()
+        found = self._database.read(
+            lambda session: session.rows("SELECT release FROM versions WHERE job = ? AND visible <= ?", (job, now))
+        )
+        file = record_file(self._settings, found[0][0], job) if found else None
+        if file is None or not file.is_file():
+            return None
+        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return record
 
     def kept(self, version: Version, asked: Asked) -> bool:
         """Whether the free answer was computed before."""

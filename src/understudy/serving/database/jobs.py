@@ -118,10 +118,12 @@ class Means:
     """What can be paid: the limit of the account without what others than jobs were charged."""
 
     dataset: str
-    allowed: Fraction  # for all jobs together
+    together: tuple[str, ...]  # the data sets of the account, this one too
+    allowed: Fraction  # for all jobs of all of them
 
     def left(self, session: Session) -> Fraction:
-        return max(self.allowed - committed(session, dataset=self.dataset), Fraction(0))
+        spent = sum((committed(session, dataset=one) for one in self.together), Fraction(0))
+        return max(self.allowed - spent, Fraction(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +326,14 @@ def finish(
     )
     note(session, state, job=job.id, visible=visible, late=visible > due)
     return visible
+
+
+def end_as_done(session: Session, job: str, *, approved: float, visible: float, record: str) -> None:
+    """A job that was answered, and of which an older backup of the database does not know that."""
+    session.run(
+        "UPDATE jobs SET state = ?, approved = coalesce(approved, ?), visible = ?, record = ? WHERE id = ?",
+        (DONE, approved, visible, record, job),
+    )
 
 
 def retry(database: Database, job: str) -> None:

@@ -14,7 +14,7 @@ from understudy.inference.answer import Answer
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.serving.accounts import means_of, open_account
 from understudy.serving.asking import Asked, sale_note, widths_sold
-from understudy.serving.catalogue import Catalogue, Version
+from understudy.serving.catalogue import Catalogue, Version, own_files
 from understudy.serving.database.connecting import Database, Session
 from understudy.serving.database.jobs import (
     APPROVED,
@@ -35,12 +35,11 @@ from understudy.serving.database.jobs import (
     request,
 )
 from understudy.serving.database.people import Person
+from understudy.serving.database.workers import is_there
 from understudy.serving.pricing import Price, already_answered, confirmation_plan, price
 from understudy.serving.settings import Settings
 from understudy.serving.web.taking_turns import Turns
 
-WORKER = "worker"
-ALIVE_SECONDS = 30.0
 COOKIE = "understudy_session"
 
 
@@ -114,7 +113,8 @@ class Site:
             open_account(self.settings, one)
 
     def means(self, dataset: str) -> Means:
-        return means_of(self.settings, self.settings.dataset(dataset), self.database)
+        with own_files():
+            return means_of(self.settings, self.settings.dataset(dataset), self.database)
 
     def answer(self, release: str, asked: Asked) -> tuple[Version, Answer]:
         """The free answer from the newest version that may be seen."""
@@ -223,7 +223,9 @@ class Site:
     def record(self, name: str) -> dict[str, Any] | None:
         """The public record of a job, once its deadline has come."""
         found = self.database.read(lambda session: find_job(session, name))
-        if found is None or found.shown(time.time()) != DONE or found.record is None:
+        if found is None:
+            return self.catalogue.record(name)
+        if found.shown(time.time()) != DONE or found.record is None:
             return None
         return dict(found.record)
 
@@ -253,11 +255,8 @@ class Site:
     def worker_is_there(self, dataset: str) -> bool:
         """Whether a worker said something lately."""
 
-        def work(session: Session) -> bool:
-            rows = session.rows("SELECT value FROM meta WHERE name = ?", (f"{WORKER} {dataset}",))
-            return bool(rows) and time.time() - float(rows[0][0]) < ALIVE_SECONDS
-
-        return self.database.read(work)
+        return self.database.read(lambda session: is_there(session, dataset))
 
     def ledger(self, dataset: str) -> Ledger:
-        return open_account(self.settings, self.settings.dataset(dataset))[0]
+        with own_files():
+            return open_account(self.settings, self.settings.dataset(dataset))[0]
