@@ -265,6 +265,14 @@ def ask(
         float | None, typer.Option(metavar="NUMBER", help="How far off a wrong verdict may be; goes with --at-least.")
     ] = None,
     confirm: Annotated[bool, typer.Option("--confirm", help="Pay that price and ask the data.")] = False,
+    weighted: Annotated[
+        bool | None,
+        typer.Option(
+            "--weighted/--unweighted",
+            help="About the population, or about the sample.",
+            show_default="weighted if the schema has a weight",
+        ),
+    ] = None,
     wait: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for the answer.")] = 3600.0,
     as_json: AsJson = False,
 ) -> None:
@@ -280,7 +288,7 @@ def ask(
         raise InputError("give --width for an interval, or --at-least and --margin for a verdict, and not both.")
     if confirm and width is None and at_least is None:
         raise InputError("say with --width how wide the interval may be.")
-    asked = {"where": where, "by": by, "family": family, "event": event}
+    asked = {"where": where, "by": by, "family": family, "event": event, "weighted": weighted}
     asking: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
     connected = us.connect(server)
     if (width is not None or at_least is not None) and not confirm:

@@ -12,7 +12,7 @@ from math import log2
 import pytest
 
 from tests.unit.serving.conftest import QUESTION, make_served
-from understudy.errors import BudgetError, InputError
+from understudy.errors import BudgetError, InputError, UnavailableError
 from understudy.serving.asking import Asked, sale_note
 from understudy.serving.catalogue import versions_of
 from understudy.serving.database.connecting import Database
@@ -133,6 +133,29 @@ def test_a_client_whose_job_is_shared_has_the_answer_of_the_other(monkeypatch):
     monkeypatch.setattr(Server, "_call", lambda self, method, path, body=None: said[path])
     found = Server("http://localhost", "token").infer(QUESTION, width=0.2, release="people")
     assert (found.interval, found.version) == ((0.2, 0.4), 2)
+
+
+def test_a_client_waits_for_a_server_that_starts_again(monkeypatch):
+    """What was paid for is not lost because a process was away for a moment."""
+    from understudy.serving import client
+
+    answer = {"question": QUESTION, "level": 0.95, "method": "m", "warnings": [], "estimates": []}
+    done = {"state": "done", "record": {"answer": answer, "release": "people", "release_version": 2}}
+    said = [{"free": False, "id": "mine"}, UnavailableError("away"), UnavailableError("away"), done]
+
+    def call(self, method, path, body=None):
+        found = said.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(client.Server, "_call", call)
+    monkeypatch.setattr(client, "AWAY_SECONDS", 0.001)
+    server = client.Server("http://localhost", "token")
+    assert server.infer(QUESTION, width=0.2, release="people").version == 2
+    said += [{"free": False, "id": "mine"}, UnavailableError("away")]
+    with pytest.raises(UnavailableError):
+        server.infer(QUESTION, width=0.2, release="people", wait=0)
 
 
 def test_a_wider_answer_is_not_taken_for_a_narrow_one_that_waits(served):

@@ -24,8 +24,9 @@ from understudy.errors import (
 from understudy.serving.asking import Asked, verdict
 from understudy.serving.web.guarding import tell_operator
 from understudy.serving.web.signing_in import NotAllowedError, NotSignedInError, required
-from understudy.serving.web.site import Caller, Quote, Site, words_of
+from understudy.serving.web.site import Caller, Quote, Site
 from understudy.serving.web.taking_turns import ANSWERS, PRICES
+from understudy.serving.wording import words_of
 
 STATUS: tuple[tuple[type[UnderstudyError], int], ...] = (
     (NotSignedInError, 401),
@@ -205,6 +206,7 @@ _ASKED = {
         "question": {**_TEXT, "description": "In the grammar of infer, such as proportion(sex == 'F')."},
         "family": _TEXT, "event": _TEXT, "where": _TEXT, "by": _TEXT,
         "level": {"type": "number", "default": 0.95},
+        "weighted": {"type": ["boolean", "string"], "description": "False: about the sample; a text: another weight."},
         "at_least": {"type": "number", "description": "A claim to verify: the quantity is at least this."},
         "margin": {"type": "number", "description": "From where on a wrong verdict shall be rare."},
     },

@@ -39,14 +39,17 @@ from understudy.serving.web.signing_in import (
     own_form,
     required,
 )
-from understudy.serving.web.site import COOKIE, Caller, Quote, Site, percent, words_of
+from understudy.serving.web.site import COOKIE, Caller, Quote, Site, percent
 from understudy.serving.web.taking_turns import ANSWERS, PRICES
 from understudy.serving.web.templating import environment
+from understudy.serving.wording import examples, words_of, written
 
 HERE = Path(__file__).parent
 STATIC = {"style.css": "text/css", "help.js": "text/javascript"}
 FINISHED = ("report.html", "map.html")  # beside the versions, if the steward put them there
-FIELDS = ("question", "where", "by", "family", "event")
+TEXTS = ("question", "where", "by", "family", "event")
+FIELDS = (*TEXTS, "weighted", "level")
+WEIGHTED: dict[str, bool] = {"False": False, "True": True}  # as a form says it
 LEAST_AGAIN, MOST_AGAIN = 2, 3600  # seconds after which the page of a job looks again
 FILES = {
     "manifest.json": "what was released, and its checksums",
@@ -240,7 +243,9 @@ class Pages:
             version = site.catalogue.newest(name)
             release = site.catalogue.release(version)
             found: dict[str, Any] = {
-                "version": version, "words": words_of(release.schema), "answer": None, "refused": "", "left": None,
+                "version": version, "words": words_of(release.schema), "written": written(release.schema),
+                "examples": examples(release.schema), "weight": release.schema.weights[:1],
+                "answer": None, "refused": "", "left": None,
                 "suggested": None, "shown": None, "readable": False,
             }  # fmt: skip
             if asked is None:
@@ -429,7 +434,8 @@ def _told(file: str) -> str:
 def _asked(form: dict[str, str]) -> Asked:
     claim = {key: _number(form[key], "both numbers of a claim must be numbers") for key in CLAIM if key in form}
     level = {"level": _number(form["level"], "the level must be a number")} if form.get("level") else {}
-    return Asked.from_json({**{key: form.get(key, "").strip() for key in FIELDS}, **claim, **level})
+    weighted = {"weighted": WEIGHTED.get(form["weighted"], form["weighted"])} if form.get("weighted") else {}
+    return Asked.from_json({**{key: form.get(key, "").strip() for key in TEXTS}, **claim, **level, **weighted})
 
 
 def _width(form: dict[str, str], asked: Asked) -> float:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from understudy.core.schema import Schema, level_text
 from understudy.errors import InputError
 from understudy.inference.answer import Answer
 from understudy.privacy.ledger.ledger import Ledger
@@ -78,15 +77,6 @@ class Deciding:
     width: float | None
     agreed: tuple[str, ...]
     four_eyes: bool
-
-
-def words_of(schema: Schema) -> dict[str, list[str]]:
-    """Every attribute with its levels, or with the range of its numbers."""
-    return {
-        one.name: [level_text(level) for level in one.levels]
-        or [f"{level_text(one.edges[0])} to {level_text(one.edges[-1])}"]
-        for one in schema.attributes
-    }
 
 
 def percent(part: Fraction, whole: Fraction) -> float | None:
