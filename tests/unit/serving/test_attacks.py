@@ -218,6 +218,20 @@ def test_who_sends_slowly_is_shown_the_door_and_holds_nobody_up(served, monkeypa
     assert served.database.read(jobs_of) == []
 
 
+def test_nobody_has_more_requests_by_naming_other_addresses(served):
+    served.settings = replace(served.settings, requests_per_minute=3)
+    with listening(served) as port:
+        statuses = []
+        for number in range(5):
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                said = (
+                    f"x-forwarded-for: 10.0.0.{number}\r\nforwarded: for=10.0.0.{number}\r\nx-real-ip: 10.0.0.{number}"
+                )
+                connection.sendall(f"GET /api HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{said}\r\n\r\n".encode())
+                statuses.append(received(connection).split(b" ")[1])
+    assert statuses == [b"200"] * 3 + [b"429"] * 2
+
+
 def test_a_word_of_another_session_or_a_made_up_cookie_opens_nothing(served):
     application = make_application(served.settings, served.database)
 

@@ -297,6 +297,17 @@ def test_answers_are_due_in_the_order_of_approvals_whatever_the_worker_did(serve
     assert [late[job.id] for job in jobs] == [True, True, False]
 
 
+@pytest.mark.parametrize(("before", "looks"), [(30.0, 0), (0.5, 1)])
+def test_a_job_that_ends_just_before_a_look_is_shown_at_the_next_one(served, before, looks):
+    """Its note may come after the look, and then the moment when it ended would be seen."""
+    pace = Pace(answer=60, job=10)
+    job = served.ask("0.01", "a")
+    due = time.time() + before
+    served.database.write(lambda s: s.run("UPDATE jobs SET approved = ?", (due - pace.answer,)))
+    visible = served.database.write(lambda s: finish(s, job, "failed", pace=pace))
+    assert visible == pytest.approx(due + looks * pace.answer)
+
+
 def test_the_log_cannot_be_changed_and_an_edited_file_is_noticed(served, tmp_path):
     served.ask("0.01", "a")
     for statement in (

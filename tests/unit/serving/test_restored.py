@@ -12,6 +12,7 @@ import pytest
 import understudy as us
 from understudy.errors import InputError, UnavailableError
 from understudy.serving.accounts import means_of
+from understudy.serving.asking import Asked
 from understudy.serving.database.connecting import Database
 from understudy.serving.database.jobs import find_job
 from understudy.serving.database.log import entries
@@ -183,6 +184,9 @@ def test_two_data_sets_with_one_account_have_one_budget_and_no_clock(served):
     other = replace(one, name="visits", data="visits.parquet", state="worker-visits")
     settings = replace(served.settings, datasets=(one, other))
     add_project(served.database, "clinic", dataset="visits", allowance=Fraction(1, 5))
+    served.database.write(lambda s: s.run("UPDATE people SET project = 'clinic' WHERE name = 'ben'"))
+    with pytest.raises(InputError, match="about another data set than this release"):
+        served.site.quote(served.person("ben"), "people", Asked(question="mean(age)"), 50)
 
     def left() -> list[Fraction]:
         return [

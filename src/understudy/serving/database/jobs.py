@@ -143,6 +143,12 @@ def left_of(session: Session, project: str, means: Means) -> Left:
     return Left(allowance=found.allowance, automatic=min(free, account), account=account)
 
 
+def require_about(session: Session, project: str, dataset: str) -> None:
+    """Refuses a project that is about another data set."""
+    if project_of(session, project).dataset != dataset:
+        raise InputError(f"project '{project}' is about another data set than this release.")
+
+
 def coming_twin(session: Session, release: str, asked: Asked, width: float, *, now: float, project: str) -> Job | None:
     """A job for the very same question, as narrow, whose answer is still to come: of anybody if it was approved, of the
     same project if it waits for approval (that it waits is told to nobody else).
@@ -205,8 +211,7 @@ def request(
         earlier = find_job(session, name)
         if earlier is not None:
             return earlier
-        if project_of(session, project).dataset != means.dataset:
-            raise InputError(f"project '{project}' is about another data set than this release.")
+        require_about(session, project, means.dataset)
         now = time.time()
         twin = None if width is None else coming_twin(session, release, asked, width, now=now, project=project)
         if twin is not None:
@@ -318,8 +323,9 @@ def finish(
     not_before: float = 0.0,
 ) -> float:
     """Note how a job ended; it is shown when it is due, which only approvals and the settings decide."""
-    now, due = time.time(), due_times(session, job.dataset, pace)[job.id]
-    visible = max(pace.next_look(due, now), not_before)
+    due = due_times(session, job.dataset, pace)[job.id]
+    # Whoever ends so shortly before a look that the note of it may come after it, is shown at the next one.
+    visible = max(pace.next_look(due, time.time() + pace.noting), not_before)
     session.run(
         "UPDATE jobs SET state = ?, visible = ?, record = ? WHERE id = ? AND state = ?",
         (state, visible, None if record is None else json.dumps(record), job.id, APPROVED),

@@ -32,6 +32,7 @@ from understudy.serving.database.jobs import (
     jobs_of,
     left_of,
     request,
+    require_about,
 )
 from understudy.serving.database.people import Person
 from understudy.serving.database.workers import is_there
@@ -119,7 +120,12 @@ class Site:
         if person.project is None:
             raise InputError("only an analyst with a project has an allowance.")
         project, means = person.project, self.means(dataset)
-        return self.database.read(lambda session: left_of(session, project, means))
+
+        def work(session: Session) -> Left:
+            require_about(session, project, dataset)
+            return left_of(session, project, means)
+
+        return self.database.read(work)
 
     def quote(self, person: Person, release: str, asked: Asked, width: float) -> Quote:
         """What a width costs, from public facts."""
