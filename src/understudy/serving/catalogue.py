@@ -98,6 +98,11 @@ def publish(settings: Settings, database: Database, folder: Path, *, name: str, 
     if database.read(lambda session: versions_of(session, name)):
         raise InputError(served)
     target = folder_of(settings, name, FIRST)
+    if _is_another(target, folder):
+        raise InputError(
+            f"{target} is another release: a server whose database is gone served it as '{name}', and people may have "
+            "cited it. Choose another name, or restore that database."
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     # Copied beside and then moved: a copy that was interrupted leaves nothing under the name.
     with tempfile.TemporaryDirectory(dir=settings.releases, prefix=".new-") as place:
@@ -116,6 +121,13 @@ def publish(settings: Settings, database: Database, folder: Path, *, name: str, 
 
         database.write(work)
     return target
+
+
+def _is_another(served: Path, folder: Path) -> bool:
+    """Whether a release was served from a folder that is not this one."""
+    with contextlib.suppress(InputError):
+        return read_manifest(served) != read_manifest(folder)
+    return False  # nothing is there, or a publication that was interrupted
 
 
 @contextlib.contextmanager

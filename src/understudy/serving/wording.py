@@ -45,5 +45,5 @@ def examples(schema: Schema) -> list[str]:
     found += [f"mean({number}, where={share})" for number in numbers[:1] for share in shares]
     found += [f"mean({number})" for number in numbers[:1] if not shares]
     found += [f"crosstab({names[0]}, {names[1]})"] if len(names) > 1 else []
-    found += [f"{names[0]} ~ {' + '.join([*numbers[:1], names[1]])}"] if len(names) > 1 else []
+    found += [f"{names[1]} ~ {' + '.join([*numbers[:1], names[0]])}"] if len(names) > 1 else []
     return found

@@ -13,6 +13,7 @@ import understudy as us
 from understudy.errors import InputError, UnavailableError
 from understudy.serving.accounts import means_of
 from understudy.serving.asking import Asked
+from understudy.serving.catalogue import publish
 from understudy.serving.database.connecting import Database
 from understudy.serving.database.jobs import find_job
 from understudy.serving.database.log import entries
@@ -97,6 +98,27 @@ def test_folders_that_do_not_follow_each_other_are_said_and_stay(served):
     with pytest.raises(InputError, match="is not the next version of 'people'"):
         run_all(served)
     assert served.release.provenance.added == ()
+
+
+def test_a_server_that_lost_its_database_goes_on_where_it_was(served):
+    """With the same release under the same name; another release cannot take its place."""
+    job = served.ask("0.02", "a")
+    run_all(served)
+    made = hash_of(served, 2)
+    (served.folder / "server.db").unlink()
+    served.database = Database.open(str(served.folder / "server.db"), create=True)
+    with pytest.raises(InputError, match="is another release"):
+        publish(
+            served.settings, served.database, served.settings.releases / "people/2", name="people", dataset="people"
+        )
+    publish(served.settings, served.database, served.folder / "release", name="people", dataset="people")
+    run_all(served)
+    served.appear()
+    assert [(one.number, one.job) for one in served.catalogue.versions("people")] == [(1, None), (2, job.id)]
+    assert hash_of(served, 2) == made
+    assert served.database.read(means_of(served.settings, served.settings.datasets[0], served.database).left) == (
+        Fraction("0.38")
+    )
 
 
 def test_a_ledger_that_forgot_a_charge_stops_the_worker(served):
