@@ -23,6 +23,7 @@ LONGEST = 2000
 LEVELS = (0.5, 0.999)
 USUAL_LEVEL = 0.95
 MOST = 1e300
+LEAST_WRONG = 1e-4  # errors are about normal, and not known to be so farther out than this
 WRONG = 0.05  # how often a verdict may be wrong if the truth is the margin away from the claim
 
 
@@ -176,4 +177,4 @@ def wrong_verdict(asked: Asked, answer: Answer) -> float:
     """How often a verdict about one valid estimate is wrong, at most. A claim is made by somebody who has seen the
     release, so all of the release's own error counts as seen."""
     own, seen = answer.parts[0] if answer.parts else (0.0, answer.standard_errors[0])
-    return wrong_side(own, seen, asked.margin or 0.0) if max(own, seen) > 0 else 0.0
+    return max(wrong_side(own, seen, asked.margin or 0.0), LEAST_WRONG) if max(own, seen) > 0 else 0.0
