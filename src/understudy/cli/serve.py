@@ -29,6 +29,7 @@ Host = Annotated[str, typer.Option(help="The address to listen on.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
 PORT, HOST, DEMO = 8400, "127.0.0.1", Path("serve-demo")
 DEMO_PEOPLE = 20_000
+EVERYWHERE, LOCAL = "0.0.0.0", (HOST, "localhost")  # noqa: S104 - a name, not what is listened on
 
 
 @app.callback()
@@ -67,8 +68,10 @@ def serve(
         tokens = serving.demo_tokens(folder)  # not before the port is ours: one that runs here keeps its tokens
         say(f"Open http://{host}:{port} and sign in with one of these tokens:", style="bold")
         show_facts([(role, token) for role, token in tokens.items()])
-        asked = f"understudy ask --server http://{host}:{port} \"proportion(sex == 'F')\""
-        say(f"Or: UNDERSTUDY_TOKEN={tokens['analyst']} {asked}")
+        local = HOST if host == EVERYWHERE else host
+        if local in LOCAL:  # a token is sent over plain HTTP to this machine alone
+            asked = f"understudy ask --server http://{local}:{port} \"proportion(sex == 'F')\""
+            say(f"Or: UNDERSTUDY_TOKEN={tokens['analyst']} {asked}")
         say("Ctrl-C ends it.")
 
     serving.serve_together(settings, serving.DEMO_DATASET, host=host, port=port, ready=ready)

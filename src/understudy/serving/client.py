@@ -16,10 +16,13 @@ from typing import Any
 
 from understudy.core.result import Estimate
 from understudy.errors import BudgetError, InputError, UnavailableError, UnsupportedError
+from understudy.serving.fetching import opened
+from understudy.serving.settings import safe_address
 
 TOKEN, TOKEN_FILE = "UNDERSTUDY_TOKEN", "UNDERSTUDY_TOKEN_FILE"
 SECONDS = 120.0
 AWAY_SECONDS = 2.0  # before a server that cannot be reached is asked again
+ELSEWHERE = range(300, 400)
 MOST_ANSWER = 32 * 2**20
 
 
@@ -79,9 +82,11 @@ class Server:
     """
 
     def __init__(self, url: str, token: str) -> None:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise InputError(f"'{url}' is not the address of a server; it looks like https://validation.example.org.")
+        if not safe_address(url):
+            raise InputError(
+                f"'{url}' is not the address of a server; it looks like https://validation.example.org. Plain http:// "
+                "is for this machine alone: on the way, others could read your token."
+            )
         self._url, self._token = url.rstrip("/"), token
 
     def releases(self) -> list[str]:
@@ -265,9 +270,14 @@ class Server:
         headers = {"authorization": f"Bearer {self._token}", "content-type": "application/json"}
         asked = urllib.request.Request(self._url + path, data=data, headers=headers, method=method)  # noqa: S310 - checked
         try:
-            with urllib.request.urlopen(asked, timeout=SECONDS) as answer:  # noqa: S310 - http or https, checked above
+            with opened(asked, SECONDS) as answer:
                 return _document(answer.read(MOST_ANSWER))
         except urllib.error.HTTPError as problem:
+            if problem.code in ELSEWHERE:
+                raise InputError(
+                    f"the server {self._url} leads to another address, where your token is not sent; use the address "
+                    "that it has now."
+                ) from None
             said = str(_document(problem.read(MOST_ANSWER)).get("error", f"status {problem.code}"))
             kinds = {409: BudgetError, 422: UnsupportedError, 503: UnavailableError}
             raise kinds.get(problem.code, InputError)(said) from None

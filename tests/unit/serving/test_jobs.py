@@ -7,10 +7,12 @@ import threading
 import time
 from dataclasses import replace
 from fractions import Fraction
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import log2
 
 import pytest
 
+import understudy as us
 from tests.unit.serving.conftest import QUESTION, make_served
 from understudy.errors import BudgetError, InputError, UnavailableError
 from understudy.serving.asking import Asked, sale_note
@@ -156,6 +158,34 @@ def test_a_client_waits_for_a_server_that_starts_again(monkeypatch):
     said += [{"free": False, "id": "mine"}, UnavailableError("away")]
     with pytest.raises(UnavailableError):
         server.infer(QUESTION, width=0.2, release="people", wait=0)
+
+
+@pytest.mark.parametrize("url", ["http://validation.example.org", "ftp://127.0.0.1", "validation.example.org", ""])
+def test_a_token_goes_over_no_line_that_others_can_read(url):
+    with pytest.raises(InputError, match="is not the address of a server"):
+        us.connect(url, token=QUESTION)
+
+
+def test_a_token_is_not_sent_on_to_another_address():
+    heard, letters = [], "token"
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append((self.path, self.headers["authorization"]))
+            self.send_response(302 if self.path == "/api/releases" else 200)
+            self.send_header("location", f"http://localhost:{self.server.server_port}/other")
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as there:
+        threading.Thread(target=there.serve_forever, daemon=True).start()
+        server = us.connect(f"http://127.0.0.1:{there.server_port}", token=letters)
+        with pytest.raises(InputError, match="leads to another address"):
+            server.releases()
+        there.shutdown()
+    assert heard == [("/api/releases", "Bearer token")]
 
 
 def test_a_wider_answer_is_not_taken_for_a_narrow_one_that_waits(served):
