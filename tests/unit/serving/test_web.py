@@ -245,6 +245,15 @@ def test_people_who_decide_see_what_it_costs_and_what_is_left(client, served):
     assert "waits for approval" not in client.get("/").text
 
 
+def test_what_waits_is_listed_however_much_came_after_it(client, served, monkeypatch):
+    waits, later = served.ask("0.06", "a"), [served.ask("0.001", f"b{number}") for number in range(3)]
+    monkeypatch.setattr("understudy.serving.database.jobs.MOST_LISTED", 2)
+    for name in ("sue", "ana"):
+        signed_in(client, served, name)
+        listed = re.findall(r'href="/jobs/(\w+)"', client.get("/jobs").text)
+        assert listed == [waits.id, later[2].id, later[1].id]
+
+
 def test_what_cannot_be_paid_any_more_can_only_be_declined(client, served):
     waits, other = served.ask("0.25", "a"), served.ask("0.3", "b", person="ben")
     assert other.state == "approved"

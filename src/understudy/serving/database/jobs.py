@@ -33,6 +33,7 @@ SHARED = "shared"  # another job answers it, so this one is never charged; its r
 DONE, FAILED, REFUSED = "done", "failed", "refused"  # how a job ends in the worker
 ENDED = (DONE, FAILED, REFUSED)
 COMMITTED = (APPROVED, DONE, FAILED)  # a failed job was charged; a refused one was not
+MOST_LISTED = 200
 COLUMNS = "id, dataset, project, person, release, asked, plan, rho, state, created, approved, visible, record"
 
 
@@ -80,12 +81,15 @@ def find_job(session: Session, job: str) -> Job | None:
     return job_of(found[0]) if found else None
 
 
-def jobs_of(session: Session, *, project: str | None = None, state: str | None = None, most: int = 200) -> list[Job]:
+def jobs_of(
+    session: Session, *, project: str | None = None, state: str | None = None, most: int | None = None
+) -> list[Job]:
     """The newest jobs, of a project or in a state."""
     wanted = [(name, value) for name, value in (("project", project), ("state", state)) if value is not None]
     where = f" WHERE {' AND '.join(f'{name} = ?' for name, _ in wanted)}" if wanted else ""
     found = session.rows(
-        f"SELECT {COLUMNS} FROM jobs{where} ORDER BY created DESC LIMIT ?", (*(value for _, value in wanted), most)
+        f"SELECT {COLUMNS} FROM jobs{where} ORDER BY created DESC LIMIT ?",
+        (*(value for _, value in wanted), most or MOST_LISTED),
     )
     return [job_of(row) for row in found]
 

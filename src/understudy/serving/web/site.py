@@ -204,7 +204,12 @@ class Site:
         project = person.project if person.role == "analyst" else None
         if person.role == "analyst" and project is None:
             return []
-        return self.database.read(lambda session: jobs_of(session, project=project))
+
+        def work(session: Session) -> list[Job]:
+            newest, waiting = jobs_of(session, project=project), jobs_of(session, project=project, state=WAITING)
+            return list({one.id: one for one in (*newest, *waiting)}.values())  # what waits is listed however old it is
+
+        return self.database.read(work)
 
     def job(self, person: Person, name: str) -> Job:
         """A job that this person may see; for others there is none.
