@@ -55,7 +55,8 @@ def made(folder: Path) -> dict[str, str]:
         us.open_source(str(data), small_schema()), method="ipf", margins="2", budget=us.ZCDP(rho="0.1"),
         ledger=folder / "budget.db", account=serving.DEMO_ACCOUNT, out=folder / "release",
     )  # fmt: skip
-    return serving.prepare_demo(folder, folder / "release")
+    serving.prepare_demo(folder, folder / "release")
+    return serving.demo_tokens(folder)
 
 
 def processor_seconds(process: int) -> float:

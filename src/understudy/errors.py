@@ -39,7 +39,7 @@ class GuaranteeNotOfferedError(UnsupportedError):
 
 
 class UnavailableError(InputError):
-    """A database cannot be reached now; the same may work later."""
+    """A database, or a file of a server, cannot be used now; the same may work later."""
 
 
 class BudgetError(UnderstudyError):

@@ -117,17 +117,16 @@ def serve_worker(settings: str | Path, dataset: str, *, say: Say, ready: Callabl
         worker.run(stop=stopped.is_set)
 
 
-def prepare_demo(folder: Path, release: Path, *, seconds: float = 5) -> dict[str, str]:
-    """Everything that a demonstration server needs, in its folder: settings, database, project, people, release.
+def prepare_demo(folder: Path, release: Path, *, seconds: float = 5) -> None:
+    """What a demonstration server needs, in its folder: settings, database, project, release.
 
-    The release lies in the folder already, with its ledger. Returns the tokens by role.
+    The release lies in the folder already, with its ledger.
     """
     settings = folder / DEMO_SITE
     settings.write_text(DEMO_SETTINGS.format(seconds=seconds), encoding="utf-8")
-    _use_demo_database()
+    use_demo_database()
     serve_project(settings, DEMO_PROJECT, dataset=DEMO_DATASET, allowance=DEMO_ALLOWANCE)
     serve_publish(settings, release, name=DEMO_RELEASE, dataset=DEMO_DATASET)
-    return demo_tokens(folder)
 
 
 def demo_is_there(folder: Path) -> bool:
@@ -137,7 +136,6 @@ def demo_is_there(folder: Path) -> bool:
 
 def demo_tokens(folder: Path) -> dict[str, str]:
     """New tokens for the people of a demonstration, by role. Earlier ones are good no more."""
-    _use_demo_database()
     settings = folder / DEMO_SITE
     return {
         role: serve_token(settings, f"demo-{role}", role=role, project=DEMO_PROJECT if role == "analyst" else None)
@@ -145,7 +143,8 @@ def demo_tokens(folder: Path) -> dict[str, str]:
     }
 
 
-def _use_demo_database() -> None:
+def use_demo_database() -> None:
+    """The demonstration has a database in its own folder, whatever the environment names."""
     os.environ["UNDERSTUDY_DATABASE"] = DEMO_DATABASE
     os.environ.pop("UNDERSTUDY_DATABASE_FILE", None)
 
@@ -156,7 +155,8 @@ def confirm_once(folder: Path, release: Path, question: str, *, width: float) ->
     from understudy.serving.web.listening import free_port
     from understudy.serving.worker.working import Worker
 
-    tokens = prepare_demo(folder, release, seconds=1)
+    prepare_demo(folder, release, seconds=1)
+    tokens = demo_tokens(folder)
     settings, database = _opened(folder / "site.toml")
     stop, ready = threading.Event(), threading.Event()
     port = free_port()

@@ -29,6 +29,7 @@ Host = Annotated[str, typer.Option(help="The address to listen on.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")]
 PORT, HOST, DEMO = 8400, "127.0.0.1", Path("serve-demo")
 DEMO_PEOPLE = 20_000
+EVERYWHERE, LOCAL = "0.0.0.0", (HOST, "localhost")  # noqa: S104 - a name, not what is listened on
 
 
 @app.callback()
@@ -58,16 +59,19 @@ def serve(
     settings = folder / serving.DEMO_SITE
     if serving.demo_is_there(folder):
         say(f"The demonstration in {folder} goes on, with new tokens; remove the folder to begin anew.")
-        tokens = serving.demo_tokens(folder)
+        serving.use_demo_database()
     else:
         _check_free(folder)
-        tokens = make_demo(folder, DEMO_PEOPLE)
+        make_demo(folder, DEMO_PEOPLE)
 
     def ready() -> None:
+        tokens = serving.demo_tokens(folder)  # not before the port is ours: one that runs here keeps its tokens
         say(f"Open http://{host}:{port} and sign in with one of these tokens:", style="bold")
         show_facts([(role, token) for role, token in tokens.items()])
-        asked = f"understudy ask --server http://{host}:{port} \"proportion(sex == 'F')\""
-        say(f"Or: UNDERSTUDY_TOKEN={tokens['analyst']} {asked}")
+        local = HOST if host == EVERYWHERE else host
+        if local in LOCAL:  # a token is sent over plain HTTP to this machine alone
+            asked = f"understudy ask --server http://{local}:{port} \"proportion(sex == 'F')\""
+            say(f"Or: UNDERSTUDY_TOKEN={tokens['analyst']} {asked}")
         say("Ctrl-C ends it.")
 
     serving.serve_together(settings, serving.DEMO_DATASET, host=host, port=port, ready=ready)
@@ -79,9 +83,9 @@ def _check_free(folder: Path) -> None:
     check_target(folder, None)
 
 
-def make_demo(folder: Path, rows: int) -> dict[str, str]:
+def make_demo(folder: Path, rows: int) -> None:
     """The folder of a demonstration: generated people, a ledger, a release and everything to serve it."""
-    return serving.prepare_demo(folder, _demo_release(folder, rows))
+    serving.prepare_demo(folder, _demo_release(folder, rows))
 
 
 def _demo_release(folder: Path, rows: int) -> Path:
@@ -264,6 +268,14 @@ def ask(
         float | None, typer.Option(metavar="NUMBER", help="How far off a wrong verdict may be; goes with --at-least.")
     ] = None,
     confirm: Annotated[bool, typer.Option("--confirm", help="Pay that price and ask the data.")] = False,
+    weighted: Annotated[
+        bool | None,
+        typer.Option(
+            "--weighted/--unweighted",
+            help="About the population, or about the sample.",
+            show_default="weighted if the schema has a weight",
+        ),
+    ] = None,
     wait: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for the answer.")] = 3600.0,
     as_json: AsJson = False,
 ) -> None:
@@ -279,7 +291,7 @@ def ask(
         raise InputError("give --width for an interval, or --at-least and --margin for a verdict, and not both.")
     if confirm and width is None and at_least is None:
         raise InputError("say with --width how wide the interval may be.")
-    asked = {"where": where, "by": by, "family": family, "event": event}
+    asked = {"where": where, "by": by, "family": family, "event": event, "weighted": weighted}
     asking: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
     connected = us.connect(server)
     if (width is not None or at_least is not None) and not confirm:

@@ -23,6 +23,7 @@ LONGEST = 2000
 LEVELS = (0.5, 0.999)
 USUAL_LEVEL = 0.95
 MOST = 1e300
+LEAST_WRONG = 1e-4  # errors are about normal, and not known to be so farther out than this
 WRONG = 0.05  # how often a verdict may be wrong if the truth is the margin away from the claim
 
 
@@ -36,12 +37,13 @@ class Asked:
     where: str | None = None
     by: str | None = None
     level: float = USUAL_LEVEL
+    weighted: bool | str | None = None  # as for `infer`: false asks about the sample, a text names another weight
     at_least: float | None = None  # a claim to verify: the quantity is at least this
     margin: float | None = None  # from where on a wrong verdict shall be rare
 
     def __post_init__(self) -> None:
-        for name in ("question", "family", "event", "where", "by"):
-            value = getattr(self, name)
+        for name in ("question", "family", "event", "where", "by", "weighted"):
+            value = None if name == "weighted" and isinstance(self.weighted, bool) else getattr(self, name)
             if value is not None and (not isinstance(value, str) or len(value) > LONGEST or "\x00" in value):
                 raise InputError(f"{name} must be a text of at most {LONGEST:,} characters.")
         if not self.question.strip():
@@ -93,6 +95,9 @@ class Asked:
             for word, value in (("where", self.where), ("by", self.by), ("family", self.family), ("event", self.event))
             if value is not None
         ]
+        if self.weighted is not None:
+            by = "by the main weight" if self.weighted is True else f"by {self.weighted}"
+            parts.append(f"weighted {by}" if self.weighted else "about the sample, not weighted")
         parts += [f"intervals of {100 * self.level:g}%"] if self.level != USUAL_LEVEL else []
         claim = "" if self.at_least is None else f": is it at least {self.at_least:g}? (margin {self.margin:g})"
         return ", ".join((self.question, *parts)) + claim
@@ -123,6 +128,7 @@ class Asked:
             where=self.where,
             by=self.by,
             level=self.level,
+            weighted=self.weighted,
             draws=draws,
             rng=generator_for(self.key, tables),
             use=use,
@@ -171,4 +177,4 @@ def wrong_verdict(asked: Asked, answer: Answer) -> float:
     """How often a verdict about one valid estimate is wrong, at most. A claim is made by somebody who has seen the
     release, so all of the release's own error counts as seen."""
     own, seen = answer.parts[0] if answer.parts else (0.0, answer.standard_errors[0])
-    return wrong_side(own, seen, asked.margin or 0.0) if max(own, seen) > 0 else 0.0
+    return max(wrong_side(own, seen, asked.margin or 0.0), LEAST_WRONG) if max(own, seen) > 0 else 0.0

@@ -5,19 +5,24 @@ A version is in the folder when it is written, and in the catalogue when its dea
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shutil
 import tempfile
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from understudy.errors import InputError, unknown_name
+from understudy.errors import InputError, UnavailableError, unknown_name
 from understudy.inference.answer import Answer
 from understudy.release.checks import charges_are_there, verify
 from understudy.release.folder import read_release
 from understudy.release.growing import require_growing
+from understudy.release.manifest import read_manifest
 from understudy.release.table_release import Release
 from understudy.serving.accounts import open_account
 from understudy.serving.asking import Asked
@@ -59,6 +64,11 @@ def folder_of(settings: Settings, release: str, number: int) -> Path:
     return settings.releases / release / str(number)
 
 
+def record_file(settings: Settings, release: str, job: str) -> Path:
+    """Where the record of a confirmation is kept beside the versions of its release."""
+    return settings.releases / release / "records" / f"{job}.json"
+
+
 def publish(settings: Settings, database: Database, folder: Path, *, name: str, dataset: str) -> Path:
     """Serve a release: check it, copy it as version 1 and put it into the catalogue."""
     settings.dataset(dataset)
@@ -88,6 +98,11 @@ def publish(settings: Settings, database: Database, folder: Path, *, name: str, 
     if database.read(lambda session: versions_of(session, name)):
         raise InputError(served)
     target = folder_of(settings, name, FIRST)
+    if _is_another(target, folder):
+        raise InputError(
+            f"{target} is another release: a server whose database is gone served it as '{name}', and people may have "
+            "cited it. Choose another name, or restore that database."
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     # Copied beside and then moved: a copy that was interrupted leaves nothing under the name.
     with tempfile.TemporaryDirectory(dir=settings.releases, prefix=".new-") as place:
@@ -106,6 +121,24 @@ def publish(settings: Settings, database: Database, folder: Path, *, name: str, 
 
         database.write(work)
     return target
+
+
+def _is_another(served: Path, folder: Path) -> bool:
+    """Whether a release was served from a folder that is not this one."""
+    with contextlib.suppress(InputError):
+        return read_manifest(served) != read_manifest(folder)
+    return False  # nothing is there, or a publication that was interrupted
+
+
+@contextlib.contextmanager
+def own_files() -> Iterator[None]:
+    """What the server cannot read of its own is no mistake of the caller's, and its text is for the operator."""
+    try:
+        yield
+    except UnavailableError:
+        raise
+    except InputError as problem:
+        raise UnavailableError(str(problem)) from None
 
 
 class Catalogue:
@@ -141,14 +174,34 @@ class Catalogue:
         key = (version.release, version.number)
         with self._lock:
             if key not in self._releases:
-                found = read_release(folder_of(self._settings, *key))
-                if not isinstance(found, Release):
-                    raise InputError("only releases of tables can be served.")
+                with own_files():
+                    found = read_release(folder_of(self._settings, *key))
+                    if not isinstance(found, Release):
+                        raise InputError("only releases of tables can be served.")
                 self._releases[key] = found
                 if len(self._releases) > KEPT_RELEASES:
                     self._releases.popitem(last=False)
             self._releases.move_to_end(key)
             return self._releases[key]
+
+    def files(self, version: Version) -> dict[str, Path]:
+        """The files of a version that its manifest lists, and the manifest, by name."""
+        folder = folder_of(self._settings, version.release, version.number)
+        with own_files():
+            listed: dict[str, Any] = read_manifest(folder)["files"]
+        return {name: folder / name for name in ("manifest.json", *sorted(listed))}
+
+    def record(self, job: str) -> dict[str, Any] | None:
+        """The record of a version that may be seen, and whose job the database does not know: it was restored."""
+        now = time.time()
+        found = self._database.read(
+            lambda session: session.rows("SELECT release FROM versions WHERE job = ? AND visible <= ?", (job, now))
+        )
+        file = record_file(self._settings, found[0][0], job) if found else None
+        if file is None or not file.is_file():
+            return None
+        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return record
 
     def kept(self, version: Version, asked: Asked) -> bool:
         """Whether the free answer was computed before."""

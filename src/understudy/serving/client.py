@@ -15,10 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from understudy.core.result import Estimate
-from understudy.errors import BudgetError, InputError, UnsupportedError
+from understudy.errors import BudgetError, InputError, UnavailableError, UnsupportedError
+from understudy.serving.fetching import opened
+from understudy.serving.settings import safe_address
 
 TOKEN, TOKEN_FILE = "UNDERSTUDY_TOKEN", "UNDERSTUDY_TOKEN_FILE"
 SECONDS = 120.0
+AWAY_SECONDS = 2.0  # before a server that cannot be reached is asked again
+ELSEWHERE = range(300, 400)
 MOST_ANSWER = 32 * 2**20
 
 
@@ -78,9 +82,11 @@ class Server:
     """
 
     def __init__(self, url: str, token: str) -> None:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise InputError(f"'{url}' is not the address of a server; it looks like https://validation.example.org.")
+        if not safe_address(url):
+            raise InputError(
+                f"'{url}' is not the address of a server; it looks like https://validation.example.org. Plain http:// "
+                "is for this machine alone: on the way, others could read your token."
+            )
         self._url, self._token = url.rstrip("/"), token
 
     def releases(self) -> list[str]:
@@ -122,8 +128,8 @@ class Server:
         release
             The name of the release; not needed if there is one only.
         **asking
-            ``family``, ``event``, ``where``, ``by`` and ``level``, as for ``infer``; ``at_least`` and ``margin``, as
-            for ``verify``.
+            ``family``, ``event``, ``where``, ``by``, ``level`` and ``weighted``, as for ``infer``; ``at_least`` and
+            ``margin``, as for ``verify``.
 
         Returns
         -------
@@ -155,7 +161,7 @@ class Server:
         wait
             How many seconds to wait for a confirmation.
         **asking
-            ``family``, ``event``, ``where``, ``by`` and ``level``, as for ``infer``.
+            ``family``, ``event``, ``where``, ``by``, ``level`` and ``weighted``, as for ``infer``.
 
         Returns
         -------
@@ -207,7 +213,7 @@ class Server:
         wait
             How many seconds to wait.
         **asking
-            ``family``, ``event``, ``where`` and ``level``, as for ``infer``.
+            ``family``, ``event``, ``where``, ``level`` and ``weighted``, as for ``infer``.
 
         Returns
         -------
@@ -224,7 +230,13 @@ class Server:
 
     def _awaited(self, job: str, until: float) -> ServedAnswer:
         while True:
-            found = self._call("GET", f"/api/jobs/{job}")
+            try:
+                found = self._call("GET", f"/api/jobs/{job}")
+            except UnavailableError:  # it was paid: a server that starts again is waited for
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(min(AWAY_SECONDS, max(until - time.monotonic(), 0.0)))
+                continue
             state = found["state"]
             if state == "done":
                 record = found["record"]
@@ -258,14 +270,19 @@ class Server:
         headers = {"authorization": f"Bearer {self._token}", "content-type": "application/json"}
         asked = urllib.request.Request(self._url + path, data=data, headers=headers, method=method)  # noqa: S310 - checked
         try:
-            with urllib.request.urlopen(asked, timeout=SECONDS) as answer:  # noqa: S310 - http or https, checked above
+            with opened(asked, SECONDS) as answer:
                 return _document(answer.read(MOST_ANSWER))
         except urllib.error.HTTPError as problem:
+            if problem.code in ELSEWHERE:
+                raise InputError(
+                    f"the server {self._url} leads to another address, where your token is not sent; use the address "
+                    "that it has now."
+                ) from None
             said = str(_document(problem.read(MOST_ANSWER)).get("error", f"status {problem.code}"))
-            kinds = {409: BudgetError, 422: UnsupportedError}
+            kinds = {409: BudgetError, 422: UnsupportedError, 503: UnavailableError}
             raise kinds.get(problem.code, InputError)(said) from None
         except (urllib.error.URLError, TimeoutError, ConnectionError) as problem:
-            raise InputError(f"the server {self._url} cannot be reached ({type(problem).__name__}).") from None
+            raise UnavailableError(f"the server {self._url} cannot be reached ({type(problem).__name__}).") from None
 
 
 def connect(url: str, *, token: str | None = None) -> Server:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, inf, log2
 
+MOST_NOTING = 1.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
@@ -13,6 +15,11 @@ class Pace:
 
     answer: float
     job: float
+
+    @property
+    def noting(self) -> float:
+        """Seconds in which it is surely noted that a job ended."""
+        return min(MOST_NOTING, self.answer / 20)
 
     def due(self, approvals: Iterable[tuple[str, float]]) -> dict[str, float]:
         """When the answer of each job is due; jobs and their approvals, in the order in which the worker takes them.

@@ -90,7 +90,7 @@ def deciding_table(asked: Asked, release: Release) -> tuple[str, ...]:
     """The attributes of the one table that decides a question: with the weight, where rows stand for people by one."""
     schema = release.schema
     margin = asked.estimand(schema).margin
-    margin = schema.margin({*margin, *chosen_weights(release, None)})
+    margin = schema.margin({*margin, *chosen_weights(release, asked.weighted)})
     if not margin:
         raise UnsupportedError("this question is about no attribute; there is nothing to measure.")
     if schema.cells(margin) > MOST_CELLS:

@@ -16,6 +16,7 @@ from understudy.serving.pacing import Pace
 DATABASE, OPENID_SECRET = "UNDERSTUDY_DATABASE", "UNDERSTUDY_OPENID_SECRET"
 IN_FILE = "_FILE"  # after the name of a variable: the file that holds its value
 JOBS_AT_ONCE = 6  # jobs in the time of one answer, unless the settings say otherwise
+BY_NAME = "env:"  # before the name of a variable that holds the address of a ledger
 URLS = ("postgresql://", "postgres://")
 
 
@@ -241,4 +242,4 @@ def _from_environment(name: str) -> str:
 
 def ledger_target(settings: Settings, dataset: Dataset) -> str:
     """Where the ledger of a data set is: a file, or an address that the environment holds."""
-    return dataset.ledger if dataset.ledger.startswith("env:") else str(settings.place(dataset.ledger))
+    return dataset.ledger if dataset.ledger.startswith(BY_NAME) else str(settings.place(dataset.ledger))

@@ -102,7 +102,8 @@ class Served:
 
     def appear(self) -> None:
         """Wait until everything that ended may be seen."""
-        rows = self.database.read(lambda session: session.rows("SELECT visible FROM jobs WHERE visible IS NOT NULL"))
+        ended = "SELECT visible FROM jobs WHERE visible IS NOT NULL UNION SELECT visible FROM versions"
+        rows = self.database.read(lambda session: session.rows(ended))
         time.sleep(max(0.0, max(row[0] for row in rows) - time.time()) + 0.01)
 
     def worker(self) -> Worker:

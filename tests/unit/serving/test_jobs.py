@@ -7,12 +7,14 @@ import threading
 import time
 from dataclasses import replace
 from fractions import Fraction
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import log2
 
 import pytest
 
+import understudy as us
 from tests.unit.serving.conftest import QUESTION, make_served
-from understudy.errors import BudgetError, InputError
+from understudy.errors import BudgetError, InputError, UnavailableError
 from understudy.serving.asking import Asked, sale_note
 from understudy.serving.catalogue import versions_of
 from understudy.serving.database.connecting import Database
@@ -133,6 +135,57 @@ def test_a_client_whose_job_is_shared_has_the_answer_of_the_other(monkeypatch):
     monkeypatch.setattr(Server, "_call", lambda self, method, path, body=None: said[path])
     found = Server("http://localhost", "token").infer(QUESTION, width=0.2, release="people")
     assert (found.interval, found.version) == ((0.2, 0.4), 2)
+
+
+def test_a_client_waits_for_a_server_that_starts_again(monkeypatch):
+    """What was paid for is not lost because a process was away for a moment."""
+    from understudy.serving import client
+
+    answer = {"question": QUESTION, "level": 0.95, "method": "m", "warnings": [], "estimates": []}
+    done = {"state": "done", "record": {"answer": answer, "release": "people", "release_version": 2}}
+    said = [{"free": False, "id": "mine"}, UnavailableError("away"), UnavailableError("away"), done]
+
+    def call(self, method, path, body=None):
+        found = said.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(client.Server, "_call", call)
+    monkeypatch.setattr(client, "AWAY_SECONDS", 0.001)
+    server = client.Server("http://localhost", "token")
+    assert server.infer(QUESTION, width=0.2, release="people").version == 2
+    said += [{"free": False, "id": "mine"}, UnavailableError("away")]
+    with pytest.raises(UnavailableError):
+        server.infer(QUESTION, width=0.2, release="people", wait=0)
+
+
+@pytest.mark.parametrize("url", ["http://validation.example.org", "ftp://127.0.0.1", "validation.example.org", ""])
+def test_a_token_goes_over_no_line_that_others_can_read(url):
+    with pytest.raises(InputError, match="is not the address of a server"):
+        us.connect(url, token=QUESTION)
+
+
+def test_a_token_is_not_sent_on_to_another_address():
+    heard, letters = [], "token"
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append((self.path, self.headers["authorization"]))
+            self.send_response(302 if self.path == "/api/releases" else 200)
+            self.send_header("location", f"http://localhost:{self.server.server_port}/other")
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as there:
+        threading.Thread(target=there.serve_forever, daemon=True).start()
+        server = us.connect(f"http://127.0.0.1:{there.server_port}", token=letters)
+        with pytest.raises(InputError, match="leads to another address"):
+            server.releases()
+        there.shutdown()
+    assert heard == [("/api/releases", "Bearer token")]
 
 
 def test_a_wider_answer_is_not_taken_for_a_narrow_one_that_waits(served):
@@ -272,6 +325,17 @@ def test_answers_are_due_in_the_order_of_approvals_whatever_the_worker_did(serve
     entries_of_log = served.database.read(entries)
     late = {one["job"]: one["late"] for one in entries_of_log if one["event"] == "done"}
     assert [late[job.id] for job in jobs] == [True, True, False]
+
+
+@pytest.mark.parametrize(("before", "looks"), [(30.0, 0), (0.5, 1)])
+def test_a_job_that_ends_just_before_a_look_is_shown_at_the_next_one(served, before, looks):
+    """Its note may come after the look, and then the moment when it ended would be seen."""
+    pace = Pace(answer=60, job=10)
+    job = served.ask("0.01", "a")
+    due = time.time() + before
+    served.database.write(lambda s: s.run("UPDATE jobs SET approved = ?", (due - pace.answer,)))
+    visible = served.database.write(lambda s: finish(s, job, "failed", pace=pace))
+    assert visible == pytest.approx(due + looks * pace.answer)
 
 
 def test_the_log_cannot_be_changed_and_an_edited_file_is_noticed(served, tmp_path):

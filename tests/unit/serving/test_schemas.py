@@ -21,6 +21,7 @@ from understudy.serving.database.jobs import Job, find_job
 from understudy.serving.database.people import Person, add_project
 from understudy.serving.settings import read_settings
 from understudy.serving.web.site import Site
+from understudy.serving.wording import examples, written
 from understudy.serving.worker.working import Worker
 
 ROWS = 2000
@@ -142,3 +143,44 @@ def test_a_release_with_a_delta_is_refused_when_it_is_published(tmp_path):
     database = Database.open(str(tmp_path / "server.db"), create=True)
     with pytest.raises(InputError, match="only zero-concentrated and pure guarantees add up"):
         publish(settings, database, tmp_path / "release", name="people", dataset="people")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        PLAIN,
+        WEIGHT,
+        'version = 1\n[[attribute]]\nname = "class"\nlevels = ["it\'s", "a (b)", "c"]\n'
+        '[[attribute]]\nname = "own car"\nlevels = [true, false]\n'
+        '[[attribute]]\nname = "my age"\nedges = [0, 18, 65]\n',
+        'version = 1\n[[attribute]]\nname = "age"\nedges = [0, 18, 65]\n',
+        'version = 1\n[[attribute]]\nname = "born"\nedges = [1990-01-01, 2000-01-01, 2010-01-01]\n',
+    ],
+)
+def test_examples_are_about_the_release_and_can_be_asked(tmp_path, schema):
+    (tmp_path / "people.toml").write_text(schema)
+    read = us.read_schema(tmp_path / "people.toml")
+    found = examples(read)
+    assert bool(found) == ("born" not in schema)
+    for question in found:
+        assert Asked(question=question).estimand(read).margin
+    for name, levels in written(read).items():
+        for level in levels:
+            assert Asked(question=f"proportion({name} == {level})").estimand(read).margin
+
+
+def test_with_a_weight_a_question_about_the_sample_is_sold_as_valid(tmp_path):
+    site, worker = served_with(tmp_path, WEIGHT, "replace")
+    asked = Asked(question=SHARE, weighted=False)
+    assert asked.told == f"{SHARE}, about the sample, not weighted"
+    assert asked.key != Asked(question=SHARE).key
+    assert Asked.from_json(asked.to_json()) == asked
+    assert site.quote(ANA, "people", asked, 0.25).price.margin == ("sex", "job")
+    with worker.alone():
+        job = site.confirm(ANA, "people", asked, 0.25, most=None, once=None)
+        assert worker.run_once()
+    found = site.database.read(lambda session: find_job(session, job.id)).record["answer"]
+    assert found["estimates"][0]["label"] == "valid"
+    assert found["width"] < 0.35
+    with pytest.raises(InputError, match="weight 'salary' is unknown"):
+        site.quote(ANA, "people", Asked(question=SHARE, weighted="salary"), 0.3)

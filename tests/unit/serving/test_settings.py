@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import understudy as us
+from understudy.api import serving
 from understudy.cli.main import app
 from understudy.errors import InputError
 from understudy.serving.database.connecting import Database
@@ -147,3 +148,27 @@ def test_a_port_that_is_taken_is_said(served, monkeypatch):
         )
     assert result.exit_code == 2
     assert f"port {port} of 127.0.0.1 cannot be used" in result.stderr
+
+
+def test_a_demonstration_that_runs_keeps_its_tokens(served, monkeypatch):
+    """A second one of the same folder cannot have the port, so it changes nothing."""
+
+    class Process:
+        def terminate(self) -> None: ...
+
+        def wait(self, timeout: float) -> None: ...
+
+    monkeypatch.setattr(serving, "start_worker", lambda *_: Process())
+    monkeypatch.setattr(serving.signal, "signal", lambda *_: None)  # these tests end as they did before
+    monkeypatch.setenv(DATABASE, "server.db")
+    monkeypatch.delenv(DATABASE + IN_FILE, raising=False)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        result = CliRunner().invoke(
+            app, ["serve", "--demo", "--out", str(served.folder), "--port", str(taken.getsockname()[1])]
+        )
+    assert result.exit_code == 2, result.output
+    assert "it is taken" in result.stderr
+    names = {row[0] for row in served.database.read(lambda s: s.rows("SELECT name FROM people"))}
+    assert names == set(served.tokens)

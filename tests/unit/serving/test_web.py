@@ -245,6 +245,37 @@ def test_people_who_decide_see_what_it_costs_and_what_is_left(client, served):
     assert "waits for approval" not in client.get("/").text
 
 
+def test_what_waits_is_listed_however_much_came_after_it(client, served, monkeypatch):
+    waits, later = served.ask("0.06", "a"), [served.ask("0.001", f"b{number}") for number in range(3)]
+    monkeypatch.setattr("understudy.serving.database.jobs.MOST_LISTED", 2)
+    for name in ("sue", "ana"):
+        signed_in(client, served, name)
+        listed = re.findall(r'href="/jobs/(\w+)"', client.get("/jobs").text)
+        assert listed == [waits.id, later[2].id, later[1].id]
+
+
+def test_what_cannot_be_paid_any_more_can_only_be_declined(client, served):
+    waits, other = served.ask("0.25", "a"), served.ask("0.3", "b", person="ben")
+    assert other.state == "approved"
+    signed_in(client, served, "sue")
+    page = client.get(f"/jobs/{waits.id}").text
+    assert "it can only be declined" in page
+    assert 'value="approve"' not in page
+    assert 'value="decline"' in page
+
+
+def test_what_stands_beside_a_question_goes_along_to_the_price(client, served):
+    csrf = signed_in(client, served, "ana")
+    page = client.get("/releases/people/ask", params={"question": QUESTION, "level": "0.8", "weighted": "False"}).text
+    form = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page.partition("/price")[2]))
+    assert (form["level"], form["weighted"]) == ("0.8", "False")
+    asked = {key: html.unescape(value) for key, value in form.items()} | {"csrf": csrf, "width": "0.12"}
+    asked = {key: value for key, value in asked.items() if key not in ("at_least", "margin")}
+    told = html.unescape(client.post("/releases/people/price", data=asked).text)
+    assert f"{QUESTION}, about the sample, not weighted, intervals of 80%" in told
+    assert 'name="level" value="0.8"' in told  # and from there to the purchase
+
+
 def test_whoever_decides_or_cites_sees_all_that_was_asked(client, served):
     """Also what stands in fields of its own: without them the question would be another one."""
     csrf = signed_in(client, served, "ana")

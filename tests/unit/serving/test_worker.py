@@ -69,7 +69,7 @@ def test_no_published_time_tells_when_the_worker_worked(served):
 def test_the_worker_says_that_it_is_there_while_a_job_takes_long(served, monkeypatch):
     monkeypatch.setattr(working, "BEAT_SECONDS", 0.02)
     beats, worker = [], served.worker()
-    monkeypatch.setattr(worker, "_beat", beats.append)
+    monkeypatch.setattr(worker, "_beat", lambda: beats.append(None))
     monkeypatch.setattr(worker, "run_once", lambda: time.sleep(0.3) or True)
     worker.run(stop=lambda: len(beats) > 5)
     assert len(beats) > 5

@@ -64,9 +64,7 @@ class Database:
         """Refuses a database that is not ours, or of another version."""
         try:
             found = self.read(lambda session: session.rows("SELECT value FROM meta WHERE name = 'version'"))
-        except InputError:
-            raise
-        except DatabaseFailure:
+        except NoTablesError:
             found = []
         if not found:
             raise InputError(f"{self.named} has no tables of this server; `understudy serve project` makes them.")
@@ -94,7 +92,7 @@ class Database:
                     return work(session)
             except LostRace:
                 time.sleep(min(0.01 * 1.5**attempt, 1.0))
-        raise InputError(f"{self.named} is too busy; try again later. Nothing was changed.")
+        raise UnavailableError(f"{self.named} is too busy; try again later. Nothing was changed.")
 
     def _create(self) -> None:
         if not self.shared:
@@ -125,8 +123,10 @@ class Database:
     @contextlib.contextmanager
     def _sqlite(self, *, writing: bool) -> Iterator[Session]:
         try:
+            # Never made here: a file that is away for a while must not come back as an empty one.
+            address = f"{Path(self.target).absolute().as_uri()}?mode=rw"
             with contextlib.closing(
-                sqlite3.connect(self.target, timeout=BUSY_SECONDS, isolation_level=None)
+                sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
             ) as connection:
                 connection.execute("PRAGMA trusted_schema=OFF")
                 connection.execute("PRAGMA foreign_keys=ON")
@@ -136,7 +136,7 @@ class Database:
                 connection.execute("COMMIT")  # closing without it rolls back
         except sqlite3.OperationalError as problem:
             if "no such table" in str(problem):
-                raise DatabaseFailure from None
+                raise NoTablesError(f"{self.named} has lost its tables.") from None
             raise UnavailableError(f"{self.named} cannot be used ({problem}).") from None
         except sqlite3.DatabaseError as problem:
             if problem.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
@@ -152,7 +152,7 @@ class Database:
                 connection.read_only = not writing
                 yield _Postgres(connection)  # leaving the block commits, an error rolls back
         except psycopg.errors.UndefinedTable:
-            raise DatabaseFailure from None
+            raise NoTablesError(f"{self.named} has lost its tables.") from None
         except psycopg.Error as problem:
             if problem.sqlstate in LOST_RACES:
                 raise LostRace from None
@@ -163,8 +163,8 @@ class Database:
             raise (UnavailableError if away else InputError)(f"{self.named} cannot be used ({said}).") from None
 
 
-class DatabaseFailure(Exception):  # noqa: N818 - never leaves this file
-    """A table is missing."""
+class NoTablesError(UnavailableError):
+    """A table is missing: nobody made them yet, or the database was replaced."""
 
 
 class LostRace(Exception):  # noqa: N818 - never leaves this file

@@ -33,6 +33,7 @@ SHARED = "shared"  # another job answers it, so this one is never charged; its r
 DONE, FAILED, REFUSED = "done", "failed", "refused"  # how a job ends in the worker
 ENDED = (DONE, FAILED, REFUSED)
 COMMITTED = (APPROVED, DONE, FAILED)  # a failed job was charged; a refused one was not
+MOST_LISTED = 200
 COLUMNS = "id, dataset, project, person, release, asked, plan, rho, state, created, approved, visible, record"
 
 
@@ -80,12 +81,15 @@ def find_job(session: Session, job: str) -> Job | None:
     return job_of(found[0]) if found else None
 
 
-def jobs_of(session: Session, *, project: str | None = None, state: str | None = None, most: int = 200) -> list[Job]:
+def jobs_of(
+    session: Session, *, project: str | None = None, state: str | None = None, most: int | None = None
+) -> list[Job]:
     """The newest jobs, of a project or in a state."""
     wanted = [(name, value) for name, value in (("project", project), ("state", state)) if value is not None]
     where = f" WHERE {' AND '.join(f'{name} = ?' for name, _ in wanted)}" if wanted else ""
     found = session.rows(
-        f"SELECT {COLUMNS} FROM jobs{where} ORDER BY created DESC LIMIT ?", (*(value for _, value in wanted), most)
+        f"SELECT {COLUMNS} FROM jobs{where} ORDER BY created DESC LIMIT ?",
+        (*(value for _, value in wanted), most or MOST_LISTED),
     )
     return [job_of(row) for row in found]
 
@@ -118,10 +122,12 @@ class Means:
     """What can be paid: the limit of the account without what others than jobs were charged."""
 
     dataset: str
-    allowed: Fraction  # for all jobs together
+    together: tuple[str, ...]  # the data sets of the account, this one too
+    allowed: Fraction  # for all jobs of all of them
 
     def left(self, session: Session) -> Fraction:
-        return max(self.allowed - committed(session, dataset=self.dataset), Fraction(0))
+        spent = sum((committed(session, dataset=one) for one in self.together), Fraction(0))
+        return max(self.allowed - spent, Fraction(0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +145,12 @@ def left_of(session: Session, project: str, means: Means) -> Left:
     account = means.left(session)
     free = max(found.allowance - committed(session, project=project), Fraction(0))
     return Left(allowance=found.allowance, automatic=min(free, account), account=account)
+
+
+def require_about(session: Session, project: str, dataset: str) -> None:
+    """Refuses a project that is about another data set."""
+    if project_of(session, project).dataset != dataset:
+        raise InputError(f"project '{project}' is about another data set than this release.")
 
 
 def coming_twin(session: Session, release: str, asked: Asked, width: float, *, now: float, project: str) -> Job | None:
@@ -203,8 +215,7 @@ def request(
         earlier = find_job(session, name)
         if earlier is not None:
             return earlier
-        if project_of(session, project).dataset != means.dataset:
-            raise InputError(f"project '{project}' is about another data set than this release.")
+        require_about(session, project, means.dataset)
         now = time.time()
         twin = None if width is None else coming_twin(session, release, asked, width, now=now, project=project)
         if twin is not None:
@@ -316,14 +327,23 @@ def finish(
     not_before: float = 0.0,
 ) -> float:
     """Note how a job ended; it is shown when it is due, which only approvals and the settings decide."""
-    now, due = time.time(), due_times(session, job.dataset, pace)[job.id]
-    visible = max(pace.next_look(due, now), not_before)
+    due = due_times(session, job.dataset, pace)[job.id]
+    # Whoever ends so shortly before a look that the note of it may come after it, is shown at the next one.
+    visible = max(pace.next_look(due, time.time() + pace.noting), not_before)
     session.run(
         "UPDATE jobs SET state = ?, visible = ?, record = ? WHERE id = ? AND state = ?",
         (state, visible, None if record is None else json.dumps(record), job.id, APPROVED),
     )
     note(session, state, job=job.id, visible=visible, late=visible > due)
     return visible
+
+
+def end_as_done(session: Session, job: str, *, approved: float, visible: float, record: str) -> None:
+    """A job that was answered, and of which an older backup of the database does not know that."""
+    session.run(
+        "UPDATE jobs SET state = ?, approved = coalesce(approved, ?), visible = ?, record = ? WHERE id = ?",
+        (DONE, approved, visible, record, job),
+    )
 
 
 def retry(database: Database, job: str) -> None:

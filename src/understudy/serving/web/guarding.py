@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Collection
@@ -134,9 +135,13 @@ async def refuse(send: Any, status: int, text: str) -> None:
 
 def report(path: str, problem: Exception) -> None:
     """Tell the operator, on standard error, that there is a bug, and where; never what the values were."""
-    import sys
     import traceback
 
     frames = traceback.extract_tb(problem.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"
-    sys.stderr.write(f"error in {path[:80]!r}: {type(problem).__name__} at {where}\n")
+    tell_operator(path, f"{type(problem).__name__} at {where}")
+
+
+def tell_operator(path: str, text: str) -> None:
+    """One line on standard error."""
+    sys.stderr.write(f"error in {path[:80]!r}: {text}\n")

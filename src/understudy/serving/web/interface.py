@@ -13,11 +13,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from understudy.core.exact_numbers import from_text
-from understudy.errors import BudgetError, InputError, UnderstudyError, UnknownNameError, UnsupportedError
+from understudy.errors import (
+    BudgetError,
+    InputError,
+    UnavailableError,
+    UnderstudyError,
+    UnknownNameError,
+    UnsupportedError,
+)
 from understudy.serving.asking import Asked, verdict
+from understudy.serving.web.guarding import tell_operator
 from understudy.serving.web.signing_in import NotAllowedError, NotSignedInError, required
-from understudy.serving.web.site import Caller, Quote, Site, words_of
+from understudy.serving.web.site import Caller, Quote, Site
 from understudy.serving.web.taking_turns import ANSWERS, PRICES
+from understudy.serving.wording import words_of
 
 STATUS: tuple[tuple[type[UnderstudyError], int], ...] = (
     (NotSignedInError, 401),
@@ -25,13 +34,22 @@ STATUS: tuple[tuple[type[UnderstudyError], int], ...] = (
     (BudgetError, 409),
     (UnknownNameError, 404),
     (UnsupportedError, 422),
+    (UnavailableError, 503),
     (UnderstudyError, 400),
 )
-MOST_DEPTH = 20
+AWAY = "the server cannot use its database or its files at the moment; try again later, or tell its steward."
 
 
 def status_of(problem: UnderstudyError) -> int:
     return next(code for kind, code in STATUS if isinstance(problem, kind))
+
+
+def said_of(problem: UnderstudyError, request: Request) -> str:
+    """What the caller is told. Where the server's own files and database are is for its operator alone."""
+    if not isinstance(problem, UnavailableError):
+        return str(problem)
+    tell_operator(request.url.path, str(problem))
+    return AWAY
 
 
 async def document_of(request: Request) -> dict[str, Any]:
@@ -61,7 +79,7 @@ def routes(site: Site) -> list[Route]:
             try:
                 return JSONResponse(await call(site, await required(site, request), request))
             except UnderstudyError as problem:
-                return JSONResponse({"error": str(problem)}, status_code=status_of(problem))
+                return JSONResponse({"error": said_of(problem, request)}, status_code=status_of(problem))
 
         return endpoint
 
@@ -188,6 +206,7 @@ _ASKED = {
         "question": {**_TEXT, "description": "In the grammar of infer, such as proportion(sex == 'F')."},
         "family": _TEXT, "event": _TEXT, "where": _TEXT, "by": _TEXT,
         "level": {"type": "number", "default": 0.95},
+        "weighted": {"type": ["boolean", "string"], "description": "False: about the sample; a text: another weight."},
         "at_least": {"type": "number", "description": "A claim to verify: the quantity is at least this."},
         "margin": {"type": "number", "description": "From where on a wrong verdict shall be rare."},
     },

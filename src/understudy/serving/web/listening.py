@@ -31,6 +31,7 @@ def listen(
     config = uvicorn.Config(
         application, host=host, port=port, log_level="warning", access_log=False, server_header=False,
         limit_concurrency=200, timeout_keep_alive=10, h11_max_incomplete_event_size=16 * 1024, http=PromptRequests,
+        proxy_headers=False,  # anybody can send X-Forwarded-For: whoever did had a limit of requests for each address
     )  # fmt: skip
     server = uvicorn.Server(config)
 

@@ -28,6 +28,7 @@ from starlette.routing import Route
 
 from understudy.errors import InputError, MissingExtraError
 from understudy.serving.database.people import open_session_of
+from understudy.serving.fetching import opened
 from understudy.serving.settings import OpenId, openid_secret, safe_address
 from understudy.serving.web.forms import same
 from understudy.serving.web.signing_in import cookie
@@ -136,18 +137,10 @@ def _time(value: object, otherwise: float) -> float:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else otherwise
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A provider that sends us elsewhere is not followed: the address was checked, the next one was not."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 def _fetched(address: str, body: bytes | None = None) -> dict[str, Any]:
-    opener = urllib.request.build_opener(_NoRedirect)
     request = urllib.request.Request(address, data=body, headers={"Accept": "application/json"})  # noqa: S310 (checked)
     try:
-        with opener.open(request, timeout=SECONDS) as answer:
+        with opened(request, SECONDS) as answer:
             text = answer.read(MOST_BYTES + 1)
         found = json.loads(text) if len(text) <= MOST_BYTES else None
     except (urllib.error.URLError, OSError, ValueError):

@@ -18,9 +18,8 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainT
 from starlette.routing import Route
 
 from understudy.core.questions import FAMILIES, KINDS
-from understudy.errors import InputError, UnderstudyError
+from understudy.errors import InputError, UnavailableError, UnderstudyError
 from understudy.inference.labels import MEANINGS
-from understudy.release.manifest import read_manifest
 from understudy.release.readme import codebook_text
 from understudy.serving.asking import Asked, verdict, width_of
 from understudy.serving.catalogue import folder_of
@@ -31,7 +30,7 @@ from understudy.serving.records import answer_record
 from understudy.serving.web import openid
 from understudy.serving.web.forms import form_of
 from understudy.serving.web.guarding import OWN_POLICY
-from understudy.serving.web.interface import analyst_only, exact, status_of
+from understudy.serving.web.interface import analyst_only, exact, said_of, status_of
 from understudy.serving.web.signing_in import (
     NotAllowedError,
     NotSignedInError,
@@ -40,14 +39,17 @@ from understudy.serving.web.signing_in import (
     own_form,
     required,
 )
-from understudy.serving.web.site import COOKIE, Caller, Quote, Site, percent, words_of
+from understudy.serving.web.site import COOKIE, Caller, Quote, Site, percent
 from understudy.serving.web.taking_turns import ANSWERS, PRICES
 from understudy.serving.web.templating import environment
+from understudy.serving.wording import examples, words_of, written
 
 HERE = Path(__file__).parent
 STATIC = {"style.css": "text/css", "help.js": "text/javascript"}
 FINISHED = ("report.html", "map.html")  # beside the versions, if the steward put them there
-FIELDS = ("question", "where", "by", "family", "event")
+TEXTS = ("question", "where", "by", "family", "event")
+FIELDS = (*TEXTS, "weighted", "level")
+WEIGHTED: dict[str, bool] = {"False": False, "True": True}  # as a form says it
 LEAST_AGAIN, MOST_AGAIN = 2, 3600  # seconds after which the page of a job looks again
 FILES = {
     "manifest.json": "what was released, and its checksums",
@@ -121,8 +123,11 @@ class Pages:
         return HTMLResponse(text, status_code=status)
 
     async def problem(self, request: Request, problem: UnderstudyError) -> Response:
-        caller = await caller_of(self._site, request)
-        return self.page("problem.html", caller, status=status_of(problem), message=str(problem), back=None)
+        # Who asks is in the database: if that is away, nobody can be looked up.
+        caller = None if isinstance(problem, UnavailableError) else await caller_of(self._site, request)
+        return self.page(
+            "problem.html", caller, status=status_of(problem), message=said_of(problem, request), back=None
+        )
 
     # Signing in.
 
@@ -182,7 +187,7 @@ class Pages:
             return {
                 "versions": versions,
                 "release": release,
-                "files": ["manifest.json", *sorted(read_manifest(folder)["files"])],
+                "files": list(site.catalogue.files(versions[-1])),
                 "beside": beside,
                 "book": list(csv.reader(io.StringIO(codebook_text(release.schema))))[1:],
                 "worker": site.worker_is_there(versions[-1].dataset),
@@ -206,12 +211,13 @@ class Pages:
         name, number, file = (request.path_params[key] for key in ("name", "number", "file"))
 
         def work() -> Path:
-            if number not in {one.number for one in self._site.catalogue.versions(name)}:
+            known = {one.number: one for one in self._site.catalogue.versions(name)}
+            if number not in known:
                 raise InputError("there is no such version.")
-            folder = folder_of(self._site.settings, name, number)
-            if file not in ("manifest.json", *read_manifest(folder)["files"]):
+            files = self._site.catalogue.files(known[number])
+            if file not in files:
                 raise InputError("there is no such file.")
-            return folder / str(file)
+            return files[file]
 
         return FileResponse(await run_in_threadpool(work), filename=f"{name}-{number}-{file}")
 
@@ -237,7 +243,9 @@ class Pages:
             version = site.catalogue.newest(name)
             release = site.catalogue.release(version)
             found: dict[str, Any] = {
-                "version": version, "words": words_of(release.schema), "answer": None, "refused": "", "left": None,
+                "version": version, "words": words_of(release.schema), "written": written(release.schema),
+                "examples": examples(release.schema), "weight": release.schema.weights[:1],
+                "answer": None, "refused": "", "left": None,
                 "suggested": None, "shown": None, "readable": False,
             }  # fmt: skip
             if asked is None:
@@ -249,6 +257,8 @@ class Pages:
                 found["suggested"] = float(f"{width_of(found['answer']) / 2:.2g}")
                 held = verdict(asked, found["answer"])
                 found["shown"] = found["answer"].to_json() | ({} if held is None else {"verdict": held})
+            except UnavailableError:
+                raise
             except UnderstudyError as problem:
                 found["refused"] = str(problem)
             return found
@@ -300,7 +310,7 @@ class Pages:
         except UnderstudyError as problem:
             again = urlencode({key: form[key] for key in FIELDS if form.get(key)})
             return self.page(
-                "problem.html", caller, status=status_of(problem), message=str(problem),
+                "problem.html", caller, status=status_of(problem), message=said_of(problem, request),
                 back=f"/releases/{quote(name, safe='')}/ask?{again}",
             )  # fmt: skip
         return self.page(
@@ -424,7 +434,8 @@ def _told(file: str) -> str:
 def _asked(form: dict[str, str]) -> Asked:
     claim = {key: _number(form[key], "both numbers of a claim must be numbers") for key in CLAIM if key in form}
     level = {"level": _number(form["level"], "the level must be a number")} if form.get("level") else {}
-    return Asked.from_json({**{key: form.get(key, "").strip() for key in FIELDS}, **claim, **level})
+    weighted = {"weighted": WEIGHTED.get(form["weighted"], form["weighted"])} if form.get("weighted") else {}
+    return Asked.from_json({**{key: form.get(key, "").strip() for key in TEXTS}, **claim, **level, **weighted})
 
 
 def _width(form: dict[str, str], asked: Asked) -> float:

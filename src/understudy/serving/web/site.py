@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from understudy.core.schema import Schema, level_text
 from understudy.errors import InputError
 from understudy.inference.answer import Answer
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.serving.accounts import means_of, open_account
 from understudy.serving.asking import Asked, sale_note, widths_sold
-from understudy.serving.catalogue import Catalogue, Version
+from understudy.serving.catalogue import Catalogue, Version, own_files
 from understudy.serving.database.connecting import Database, Session
 from understudy.serving.database.jobs import (
     APPROVED,
@@ -33,14 +32,14 @@ from understudy.serving.database.jobs import (
     jobs_of,
     left_of,
     request,
+    require_about,
 )
 from understudy.serving.database.people import Person
+from understudy.serving.database.workers import is_there
 from understudy.serving.pricing import Price, already_answered, confirmation_plan, price
 from understudy.serving.settings import Settings
 from understudy.serving.web.taking_turns import Turns
 
-WORKER = "worker"
-ALIVE_SECONDS = 30.0
 COOKIE = "understudy_session"
 
 
@@ -81,15 +80,6 @@ class Deciding:
     four_eyes: bool
 
 
-def words_of(schema: Schema) -> dict[str, list[str]]:
-    """Every attribute with its levels, or with the range of its numbers."""
-    return {
-        one.name: [level_text(level) for level in one.levels]
-        or [f"{level_text(one.edges[0])} to {level_text(one.edges[-1])}"]
-        for one in schema.attributes
-    }
-
-
 def percent(part: Fraction, whole: Fraction) -> float | None:
     """A part as a percentage, with three digits; none of nothing."""
     return float(f"{100 * float(part / whole):.3g}") if whole > 0 else None
@@ -114,7 +104,8 @@ class Site:
             open_account(self.settings, one)
 
     def means(self, dataset: str) -> Means:
-        return means_of(self.settings, self.settings.dataset(dataset), self.database)
+        with own_files():
+            return means_of(self.settings, self.settings.dataset(dataset), self.database)
 
     def answer(self, release: str, asked: Asked) -> tuple[Version, Answer]:
         """The free answer from the newest version that may be seen."""
@@ -129,7 +120,12 @@ class Site:
         if person.project is None:
             raise InputError("only an analyst with a project has an allowance.")
         project, means = person.project, self.means(dataset)
-        return self.database.read(lambda session: left_of(session, project, means))
+
+        def work(session: Session) -> Left:
+            require_about(session, project, dataset)
+            return left_of(session, project, means)
+
+        return self.database.read(work)
 
     def quote(self, person: Person, release: str, asked: Asked, width: float) -> Quote:
         """What a width costs, from public facts."""
@@ -208,7 +204,12 @@ class Site:
         project = person.project if person.role == "analyst" else None
         if person.role == "analyst" and project is None:
             return []
-        return self.database.read(lambda session: jobs_of(session, project=project))
+
+        def work(session: Session) -> list[Job]:
+            newest, waiting = jobs_of(session, project=project), jobs_of(session, project=project, state=WAITING)
+            return list({one.id: one for one in (*newest, *waiting)}.values())  # what waits is listed however old it is
+
+        return self.database.read(work)
 
     def job(self, person: Person, name: str) -> Job:
         """A job that this person may see; for others there is none.
@@ -223,7 +224,9 @@ class Site:
     def record(self, name: str) -> dict[str, Any] | None:
         """The public record of a job, once its deadline has come."""
         found = self.database.read(lambda session: find_job(session, name))
-        if found is None or found.shown(time.time()) != DONE or found.record is None:
+        if found is None:
+            return self.catalogue.record(name)
+        if found.shown(time.time()) != DONE or found.record is None:
             return None
         return dict(found.record)
 
@@ -253,11 +256,8 @@ class Site:
     def worker_is_there(self, dataset: str) -> bool:
         """Whether a worker said something lately."""
 
-        def work(session: Session) -> bool:
-            rows = session.rows("SELECT value FROM meta WHERE name = ?", (f"{WORKER} {dataset}",))
-            return bool(rows) and time.time() - float(rows[0][0]) < ALIVE_SECONDS
-
-        return self.database.read(work)
+        return self.database.read(lambda session: is_there(session, dataset))
 
     def ledger(self, dataset: str) -> Ledger:
-        return open_account(self.settings, self.settings.dataset(dataset))[0]
+        with own_files():
+            return open_account(self.settings, self.settings.dataset(dataset))[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 import threading
 import time
 import traceback
@@ -21,6 +22,7 @@ from understudy.core.folders import write_private
 from understudy.core.mechanism import Stream
 from understudy.engines.opening import open_source
 from understudy.errors import BudgetError, InputError, UnavailableError
+from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.privacy.randomness.streams import SecureStream
 from understudy.release.folder import read_release, write_release
@@ -30,12 +32,14 @@ from understudy.serving.accounts import open_account
 from understudy.serving.catalogue import Version, add_version, folder_of, versions_of
 from understudy.serving.database.connecting import Database, Session
 from understudy.serving.database.jobs import DONE, FAILED, REFUSED, Job, find_job, finish, next_approved
+from understudy.serving.database.workers import say_that_it_is_there
 from understudy.serving.records import make_record
 from understudy.serving.settings import Settings
 from understudy.serving.worker.confirming import Confirmation
+from understudy.serving.worker.taking_back import keep_record, require_charged, take_back
 
 KEY = "rows-of-units"  # a file of the state folder
-BEAT = "worker"  # in the table meta, with the name of the data set
+NAME = "name"  # another one
 BEAT_SECONDS = 5.0
 AWAY_SECONDS = 1.0  # before a database that cannot be reached is tried again
 Say = Callable[[str], None]
@@ -63,20 +67,23 @@ class Worker:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise InputError(f"another worker has the data set '{self._dataset.name}' already.") from None
+            self._beat()  # one with another state folder, on another machine perhaps, is seen in the database
             yield
         finally:
             os.close(descriptor)
 
     def check(self) -> None:
         """Refuses to start with data, a ledger or releases that cannot be used: nothing is charged for that."""
-        open_account(self._settings, self._dataset, writable=True)
+        ledger, _ = open_account(self._settings, self._dataset, writable=True)
         names = self._database.read(
             lambda session: session.rows(
                 "SELECT DISTINCT release FROM versions WHERE dataset = ?", (self._dataset.name,)
             )
         )
         for (name,) in names:
+            self._take_back(name, ledger)
             release = self._newest(name)[1]
+            require_charged(ledger, release, name)
             begun = time.monotonic()
             source = self._source(release)
             source.count([(one,) for one in release.schema.names])  # reads every value once
@@ -95,18 +102,26 @@ class Worker:
     def run(self, *, stop: Callable[[], bool], pause: float = 0.5) -> None:
         """Take jobs until told to stop."""
         ended = threading.Event()
+        lost: list[InputError] = []  # why the data set is no longer this worker's
 
         def beat() -> None:
             # At its own pace, whatever the jobs do: how busy the worker is, is nobody's business.
             while not ended.is_set():
-                with contextlib.suppress(InputError):  # a database that is away for a while
-                    self._beat(time.time())
+                try:
+                    self._beat()
+                except UnavailableError:  # a database that is away for a while
+                    pass
+                except InputError as problem:
+                    lost.append(problem)
+                    return
                 ended.wait(BEAT_SECONDS)
 
         threading.Thread(target=beat, daemon=True).start()
         away = False
         try:
             while not stop():
+                if lost:
+                    raise lost[0]
                 try:
                     if not self.run_once():
                         time.sleep(pause)
@@ -141,8 +156,10 @@ class Worker:
         return True
 
     def _carry_out(self, job: Job) -> None:
-        number, before = self._newest(job.release)
         ledger, account = open_account(self._settings, self._dataset, writable=True)
+        if self._take_back(job.release, ledger):
+            return  # perhaps of this very job; if not, it is the next one again
+        number, before = self._newest(job.release)
         confirmation = Confirmation(
             job=job.id, plan=job.plan, schema=before.schema, source=self._source(before), ledger=ledger,
             account=account.name, stream=self._stream, folder=self._folder,
@@ -155,6 +172,7 @@ class Worker:
         approved = datetime.fromtimestamp(job.approved or 0.0, UTC)
         write_release(after, target, overwrite=target.exists(), csv=False, created=approved)
         record = make_record(job, before=before, after=after, fresh=fresh, number=number + 1, ledger=block)
+        keep_record(self._settings, job.release, record, moment=approved.timestamp())
 
         def work(session: Session) -> None:
             found = find_job(session, job.id)
@@ -207,11 +225,22 @@ class Worker:
             write_private(place, DataKey.fresh().to_text())
         return DataKey.from_text(place.read_text(encoding="ascii"))
 
-    def _beat(self, now: float) -> None:
-        name = f"{BEAT} {self._dataset.name}"
+    def _take_back(self, release: str, ledger: Ledger) -> bool:
+        taken = take_back(self._settings, self._database, release, ledger=ledger, journals=self._folder)
+        for number in taken:
+            self._say(
+                f"version {number} of '{release}' was not in the database, which was restored from an older backup; it "
+                "is in the catalogue again. Projects do not know what they paid for it."
+            )
+        return bool(taken)
 
-        def work(session: Session) -> None:
-            if not session.run("UPDATE meta SET value = ? WHERE name = ?", (str(now), name)):
-                session.run("INSERT INTO meta VALUES (?, ?)", (name, str(now)))
+    def _beat(self) -> None:
+        dataset, worker = self._dataset.name, self._name()
+        self._database.write(lambda session: say_that_it_is_there(session, dataset, worker))
 
-        self._database.write(work)
+    def _name(self) -> str:
+        """What this worker calls itself: the same after a restart, and another one with another state folder."""
+        place = self._folder / NAME
+        if not place.exists():
+            write_private(place, secrets.token_hex(16))
+        return place.read_text(encoding="ascii")

@@ -6,27 +6,26 @@
   const data = document.getElementById("words");
   if (!box || !list || !data) return;
   const words = JSON.parse(data.textContent);
-  const names = Object.keys(words.attributes);
-  const plain = (name) => (/^[A-Za-z_]\w*$/.test(name) ? name : "`" + name + "`");
+  const names = Object.keys(words.attributes); // names and levels come as a question writes them
+  const bare = (text) => text.replace(/^['"`]/, "").toLowerCase();
   const MOST = 14;
 
   // Behind `attribute ==` its levels, at the beginning the kinds of questions, elsewhere the attributes.
   function found(text) {
-    const level = text.match(/(\w+|`[^`]*`)\s*(?:==|!=)\s*'?([^'()]*)$/);
+    const level = text.match(/(\w+|`[^`]*`)\s*(?:==|!=)\s*(['"]?[^'"()]*)$/);
     if (level) {
-      const name = level[1].replace(/`/g, "");
       const start = text.length - level[0].length + level[0].search(/(==|!=)/) + 2;
-      return (words.attributes[name] || [])
-        .filter((one) => one.toLowerCase().startsWith(level[2].trim().toLowerCase()))
-        .map((one) => [one, text.slice(0, start) + " '" + one + "'"]);
+      return (words.attributes[level[1]] || [])
+        .filter((one) => bare(one).startsWith(bare(level[2].trim())))
+        .map((one) => [one.slice(1, -1), text.slice(0, start) + " " + one]);
     }
     const last = text.match(/[A-Za-z_]\w*$/);
     const begun = last ? last[0] : "";
     const before = text.slice(0, text.length - begun.length);
     const kinds = before.trim() === "" || /[-/]\s*$/.test(before) ? words.kinds.map((one) => one + "(") : [];
-    const choice = kinds.length && begun === "" ? kinds : [...kinds, ...names.map(plain)];
+    const choice = kinds.length && begun === "" ? kinds : [...kinds, ...names];
     return choice
-      .filter((one) => one.toLowerCase().startsWith(begun.toLowerCase()) && one !== begun)
+      .filter((one) => bare(one).startsWith(begun.toLowerCase()) && one !== begun)
       .map((one) => [one, before + one]);
   }
 
