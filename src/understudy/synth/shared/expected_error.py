@@ -179,16 +179,12 @@ class PairChoice:
         return np.asarray(each * self.resting)
 
     def _pair_errors(self, numbers: Sequence[int] | Integers, departures: Floats, variances: Floats) -> Floats:
-        """Errors of measured pairs at each noise on them; departures are squared."""
+        """Errors of measured pairs at each noise; departures are squared."""
         cells = self.pair_powers[numbers]
         rate = (departures / np.maximum(cells.sum(axis=1), 1.0))[:, None]
-        spread = variances[..., None]
+        spread = (1.0 / (1.0 / variances + self.known[numbers]))[..., None]
         return np.asarray((cells * (rate * spread / (rate * self.expects + spread + 1e-12))).sum(axis=-1)
                           / self.filled[numbers])  # fmt: skip
-
-    def _with_known(self, numbers: Sequence[int], variances: Floats) -> Floats:
-        """The noise on pairs that are measured with some noise, and perhaps known a little already."""
-        return np.asarray(1.0 / (1.0 / variances + self.known[numbers]))
 
     def _summed(self, chosen: Sequence[int]) -> Floats:
         """How many cells of each chosen pair make one cell of the one-way margin at each of its ends."""
@@ -212,7 +208,7 @@ class PairChoice:
         found = self._one_errors(1.0 / np.maximum(total, 1e-300)).sum(axis=-1)
         if chosen:
             departures = squared_departure(self.departures[list(chosen)], self.evenness[list(chosen)])
-            variances = self._with_known(list(chosen), self._variances(shares[..., len(self.one_powers) :]))
+            variances = self._variances(shares[..., len(self.one_powers) :])
             found = found + self._pair_errors(list(chosen), departures, variances).sum(axis=-1)
         return np.atleast_1d(found)
 
@@ -234,8 +230,7 @@ class PairChoice:
             if not numbers:
                 return np.asarray(found)
             spread = self._variances(shares[count:])
-            spread = self._with_known(numbers, np.stack([spread, spread / STEP]))
-            now, then = self._pair_errors(numbers, departures, spread)
+            now, then = self._pair_errors(numbers, departures, np.stack([spread, spread / STEP]))
             pairs = power * ((now - then) / (STEP - 1.0) + (falls[ends] * both).sum(axis=1))
             return np.concatenate([found, pairs])
 
@@ -260,10 +255,7 @@ class PairChoice:
     def _gains(
         self, unexplained: Floats, left: np.ndarray, chosen: Sequence[int], shares: Floats
     ) -> tuple[Floats, Floats]:
-        """How much each further pair reduces the sum of errors, at the best of some shares for it, and that share.
-
-        A pair must be worth its noise by itself. Else rows would follow tables for answers that are mostly noise.
-        """
+        """How much each further pair reduces the sum of errors, at the best of some shares for it, and that share."""
         costs = self._errors(chosen, shares * (1.0 - SHARES[:, None])) - self._errors(chosen, shares)
         departures = squared_departure(unexplained, self.evenness)
         most = departures / self.filled

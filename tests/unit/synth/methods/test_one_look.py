@@ -149,16 +149,6 @@ def test_pairs_that_do_not_fit_or_are_not_worth_it_are_left_out():
     assert choice([0, 0, 0]).choose(lambda _: True) == []
 
 
-def test_rows_do_not_follow_a_noisy_table_only_because_it_is_there():
-    """Tables for answers with noise of twice what a cell expects were followed once, and doubled the error of rows."""
-    weak, noise = [250, 250, 250], 500.0
-    assert choice(weak, noise=noise).choose(lambda _: True) == []
-    assert choice(weak, noise=noise, known=np.full(3, 1 / 400.0)).choose(lambda _: True) == []
-    known = choice([1500, 0, 0], noise=noise, known=np.full(3, 1 / 400.0))
-    assert known.choose(lambda _: True) == [0]
-    assert known.error([0]) < choice([1500, 0, 0], noise=noise).error([0])  # but it counts where its pair is chosen
-
-
 @pytest.mark.parametrize("concentrated", [True, False])
 def test_shares_are_the_best_ones(concentrated):
     """No other division has clearly less expected error, by a search in all directions."""
