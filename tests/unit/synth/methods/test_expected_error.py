@@ -100,15 +100,15 @@ def test_auto_takes_a_full_table_where_its_cells_are_filled(attributes, epsilon,
     assert (plan.method == "histogram") == takes_the_full_table
 
 
-@pytest.mark.parametrize("rows", [5_000, 50_000])
+@pytest.mark.parametrize("rows", [2_000, 5_000])
 def test_the_forecast_of_a_full_table_counts_people_in_empty_cells(rows):
-    """Most of 1,024 cells are empty, and noise puts people there. Simulated with the levels that are assumed."""
+    """Of 1,024 cells many are empty, and noise puts people there. Simulated with the levels that are assumed."""
     names = [f"v{i}" for i in range(10)]
     schema = us.Schema(attributes=tuple(us.Attribute(name=name, levels=(0, 1)) for name in names))
     plan = us.plan(schema, method="histogram", budget=us.PureDP(epsilon=1), unit="add_remove", rows=rows)
     rng, found = np.random.default_rng(8), []
     shape, noise = (2,) * 10, 1 - np.exp(-1.0)
-    people = (rng.random((rows, 3)) < 1 / 3).astype(np.int64)[:, rng.integers(0, 3, 10)]  # at most eight cells
+    people = (rng.random((rows, 10)) < 1 / 3).astype(np.int64)
     counts = np.bincount(np.ravel_multi_index(people.T, shape), minlength=1024).reshape(shape)
     for _ in range(5):
         drawn = counts + rng.geometric(noise, shape) - rng.geometric(noise, shape)
@@ -117,7 +117,7 @@ def test_the_forecast_of_a_full_table_counts_people_in_empty_cells(rows):
             outside = tuple(place for place in range(10) if place not in pair)
             found.append(s_pmse(counts.sum(axis=outside), table.sum(axis=outside)))
     measured = float(np.mean(found))
-    assert 0.5 < forecast(plan, schema) / measured < 8  # it counts all cells as empty, and no shift
+    assert 0.5 < forecast(plan, schema) / measured < 4  # independent columns fill more cells than are assumed
     noise_alone = assumed_choice(plan, schema, 0.2).error(list(range(45)))
     assert noise_alone < measured / 2
 
