@@ -119,7 +119,7 @@ def test_the_forecast_of_a_full_table_counts_people_in_empty_cells(rows):
     measured = float(np.mean(found))
     assert 0.5 < forecast(plan, schema) / measured < 4  # independent columns fill more cells than are assumed
     noise_alone = assumed_choice(plan, schema, 0.2).error(list(range(45)))
-    assert noise_alone < measured / 2
+    assert forecast(plan, schema) > 1.2 * noise_alone  # people in empty cells are counted
 
 
 def test_auto_uses_public_records_too():
