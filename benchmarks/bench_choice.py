@@ -32,6 +32,7 @@ from bench_margins import PEERS, limited, peer_command
 from choice_data import Setting, draw_settings, make, predicted, read_setting, score
 from understudy.errors import UnderstudyError
 from understudy.privacy.randomness.streams import SeededStream
+from understudy.synth.methods.auto import MODEL_CELLS
 
 METHODS = ("auto", "one_look", "mst", "aim", "ipf", "independent", "histogram", "uniform")
 LEAST = 0.05  # an error of a twentieth of what a sample has is as good as none: ratios count it as that
@@ -45,6 +46,8 @@ def run(setting: Setting, method: str, seed: int, *, areas: bool = True) -> dict
     begin, said = time.process_time(), {}
     if method.partition("-")[0] in PEERS:
         return run_peer(setting, method, schema, table)
+    if method == "ipf" and schema.cells() > MODEL_CELLS:
+        return {"refused": "auto offers no model of so many cells, and fitting it takes minutes"}
     if method == "uniform":
         rng = np.random.default_rng(seed)
         drawn = pa.table({

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from math import expm1, sqrt
+
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.errors import InputError
+
+# A table of n people and k cells has about k (1 - (1 + n/k)^-FILLED) filled cells: 41 drawn settings, n/k .0002 to 300
+FILLED = 0.4
+LEAST_VARIANCE = 1e-9  # of noise that is almost surely 0
 
 
 def nearest_table(
@@ -35,3 +41,22 @@ def nearest_table(
     kept = int(np.nonzero(ordered > shifts)[0][-1])
     result[mask] = np.maximum(inside - shifts[kept], 0.0)
     return result
+
+
+def lost_to_noise(records: float, cells: int, deviation: float) -> float:
+    """The part of the people whom the nearest table moves from where they are into cells that nobody is in.
+
+    It takes one number t off every cell, so that the noise left on empty cells is what filled cells lose. How many
+    cells are filled follows from people per cell (``FILLED``), and a filled cell of m people on average loses
+    m (1 - exp(-t/m)).
+    """
+    variance = max(deviation**2, LEAST_VARIANCE)
+    filled = cells * (1.0 - (1.0 + records / cells) ** -FILLED)
+    ratio = variance / (1.0 + variance + sqrt(1.0 + 2.0 * variance))  # of the law of geometric noise
+    left = (cells - filled) * ratio / (1.0 - ratio**2)  # of its positive part on empty cells, if nothing is taken off
+    low, high = 0.0, 60.0 * deviation + 2.0
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        lost = -records * expm1(-middle * filled / records)
+        low, high = (middle, high) if left * ratio**middle > lost else (low, middle)
+    return -expm1(-high * filled / records)

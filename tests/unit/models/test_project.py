@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from understudy.errors import InputError
-from understudy.models.nearest_table import nearest_table
+from understudy.models.nearest_table import FILLED, lost_to_noise, nearest_table
 
 
 @given(st.lists(st.integers(-20, 40), min_size=1, max_size=6), st.integers(1, 60))
@@ -52,3 +52,22 @@ def test_nothing_left_gives_an_empty_table():
 def test_no_allowed_cell_is_refused():
     with pytest.raises(InputError, match="no cell"):
         nearest_table(np.array([1, 2]), 3, np.array([False, False]))
+
+
+@pytest.mark.parametrize(("records", "cells", "epsilon"), [(1000, 150, 1.0), (5000, 256, 0.3), (30_000, 20_000, 1.0)])
+def test_what_a_table_loses_to_noise_is_forecast(records, cells, epsilon):
+    """Simulated with as many filled cells as are assumed, whose numbers of people have an exponential law."""
+    rng, found = np.random.default_rng(4), []
+    filled = round(cells * (1 - (1 + records / cells) ** -FILLED))
+    noise = 1 - np.exp(-epsilon)
+    deviation = np.sqrt(2 * (1 - noise)) / noise
+    for _ in range(20):
+        counts = np.zeros(cells)
+        counts[:filled] = rng.exponential(records / filled, filled)
+        noisy = counts + rng.geometric(noise, cells) - rng.geometric(noise, cells)
+        found.append(float(nearest_table(noisy, counts.sum())[filled:].sum() / counts.sum()))
+    measured = float(np.mean(found))
+    said = lost_to_noise(records, cells, deviation)
+    assert said == pytest.approx(measured, rel=0.25)
+    assert abs(said / measured - 1) < min(abs(said / measured * factor - 1) for factor in (0.6, 1.6))
+    assert lost_to_noise(records, cells, 1e-6) == pytest.approx(0, abs=1e-9)

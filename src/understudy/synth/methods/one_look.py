@@ -74,17 +74,17 @@ MODEL_CELLS = 1_000_000
 FIRST_CELLS = 0.3  # the part of the model for pairs chosen by the first look; the rest is for pairs of a second look
 LOOK, LOOK_AGAIN = "look at every pair", "look again at the other pairs"
 # A second look of rho costs a tenth of what is left, so the error from noise grows by about a tenth. It is taken if
-# chains of pairs are trusted to explain more than all noise: then it pays if a tenth of that trust is wrong. Of a pure
-# epsilon it costs a sixth, and two halves have twice the variance of the whole: where chains are true, much is lost.
+# chains of pairs are trusted to explain more than all noise: then it pays if a tenth of that trust is wrong. There is
+# none of a pure epsilon: two halves have twice the variance of the whole, and where chains are true, much is lost.
 TRUSTED = 1.0
 LOOKS = ("auto", "always", "never")
 NOISES = ("auto", "gaussian", "geometric")
 HALF = Fraction(1, 2)  # of the budget after a second look is paid, this part is spent before it
 LEAST_VARIANCE = 1e-6  # noise that is almost surely 0 must not make an infinite precision
-# The share of the budget for the first one-way margins: enough that their error is SMALL, as a part of all records.
-LEAST_FIRST, MOST_FIRST, SMALL = Fraction(1, 10), Fraction(1, 3), 0.05
-# The share for the look. Noise falls with the square root of a share of rho, and with the share itself of epsilon.
-LOOKING, LOOKING_EPSILON = Fraction(1, 12), Fraction(1, 6)
+LOOKING = Fraction(1, 12)  # the share of the budget for the look
+# The share for the first one-way margins: enough that their error is SMALL, as a part of all records. Two halves of
+# epsilon say half as much as the whole, of rho as much. So where epsilon is divided the most is less.
+LEAST_FIRST, MOST_FIRST, MOST_FIRST_EPSILON, SMALL = Fraction(1, 10), Fraction(1, 3), Fraction(1, 8), 0.05
 
 
 @synthesizers.add
@@ -143,7 +143,7 @@ class OneLook(ChoosingMethod):
         currency = required.left(whole)
         pairs = possible_pairs(strata, unit, self.model_cells)
         first = _first(schema, ones, unit, currency, request.records or request.rows)
-        first, looking = (first, _looking(currency)) if pairs else (Fraction(1), Fraction(0))
+        first, looking = (first, LOOKING) if pairs else (Fraction(1), Fraction(0))
         steps = [*required.steps(unit, whole), *one_way_steps(schema, ones, unit, currency, currency.amount * first)]
         notes = (f"No model of at most {self.model_cells:,} cells holds a pair: all is spent on one-way margins.",)
         if pairs:
@@ -222,7 +222,7 @@ class OneLook(ChoosingMethod):
         total = total_of(schema, public_records(plan, gate), measured)
         if pairs:
             first_share = _first(schema, ones, unit, currency, plan.records or plan.rows)
-            left = currency.amount * (1 - first_share - _looking(currency))
+            left = currency.amount * (1 - first_share - LOOKING)
             answers, singles = measured[: len(required.tables)], measured[len(required.tables) :]
             choice = self._choice(strata, currency, gate, singles, pairs=pairs, total=total, left=left, answers=answers)
             fits = self._fitting(strata, unit, required, pairs)
@@ -238,7 +238,7 @@ class OneLook(ChoosingMethod):
             if not again and len(numbers) < len(pairs):  # no second look needs the room
                 numbers = choice.choose(lambda chosen: fits(chosen) <= self.model_cells)
             if again:
-                left -= currency.amount * _looking(currency)
+                left -= currency.amount * LOOKING
                 measured += _tables(gate, schema, currency, asked(choice, numbers, left * HALF), label="")
                 total = total_of(schema, public_records(plan, gate), measured)
                 left *= 1 - HALF
@@ -286,7 +286,7 @@ class OneLook(ChoosingMethod):
         others = [number for number in range(len(pairs)) if number not in set(held)]
         expected = PairMargins(model).tables(pairs[number] for number in others)
         offered = [Candidate(margin=pairs[number], model=narrowed(expected[pairs[number]])) for number in others]
-        noise = currency.noise_on(currency.amount * _looking(currency), comparison_sensitivity([1] * len(others), unit))
+        noise = currency.noise_on(currency.amount * LOOKING, comparison_sensitivity([1] * len(others), unit))
         noisy = gate.compare(offered, mechanism=noise, label=LOOK_AGAIN).astype(float)
         first, certain = np.zeros(len(before.first)), np.zeros(len(pairs))
         place = {name: number for number, name in enumerate(strata.inner)}
@@ -322,8 +322,7 @@ class OneLook(ChoosingMethod):
         schema, unit = strata.schema, gate.unit
         independence = Independence(strata, gate, measured, total)
         offered = [Candidate(margin=strata.joined(pair), model=narrowed(independence.counts(pair))) for pair in pairs]
-        looking = currency.amount * _looking(currency)
-        noise = currency.noise_on(looking, comparison_sensitivity([1] * len(pairs), unit))
+        noise = currency.noise_on(currency.amount * LOOKING, comparison_sensitivity([1] * len(pairs), unit))
         noisy = gate.compare(offered, mechanism=noise, label=LOOK)
         place = {name: number for number, name in enumerate(strata.inner)}
         errors, protected, known = np.zeros(len(place)), np.zeros((len(place), 1)), np.zeros(len(place))
@@ -364,11 +363,6 @@ def _tables(
     ])  # fmt: skip
 
 
-def _looking(currency: Currency) -> Fraction:
-    """What the look gets."""
-    return LOOKING if currency.concentrated else LOOKING_EPSILON
-
-
 def _first(schema: Schema, ones: Sequence[Margin], unit: Unit, currency: Currency, records: int | None) -> Fraction:
     """The share of the budget for the first one-way margins, by public facts.
 
@@ -378,8 +372,8 @@ def _first(schema: Schema, ones: Sequence[Margin], unit: Unit, currency: Currenc
     steps = one_way_steps(schema, ones, unit, currency, currency.amount)
     wrong = fmean(step.cells * sqrt(2 / pi) * (step.standard_deviation or 0.0) for step in steps if step.margin)
     share = wrong / (SMALL * (records or USUAL_RECORDS))
-    found = share**2 if currency.concentrated else share
-    return min(max(Fraction(found).limit_denominator(100), LEAST_FIRST), MOST_FIRST)
+    found, most = (share**2, MOST_FIRST) if currency.concentrated else (share, MOST_FIRST_EPSILON)
+    return min(max(Fraction(found).limit_denominator(100), LEAST_FIRST), most)
 
 
 def _mean_noise(noise: Mechanism) -> float:

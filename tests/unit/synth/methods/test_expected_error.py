@@ -12,6 +12,7 @@ from understudy.errors import UnsupportedError
 from understudy.evaluation.shared.table_measures import s_pmse
 from understudy.models.nearest_table import nearest_table
 from understudy.privacy.randomness.streams import SeededStream
+from understudy.synth.methods.auto import Auto
 from understudy.synth.shared import expected_error
 from understudy.synth.shared.expected_error import (
     STRENGTHS,
@@ -22,6 +23,7 @@ from understudy.synth.shared.expected_error import (
     from_rows,
     least_regret,
 )
+from understudy.synth.shared.method import Request
 
 SCHEMA = us.Schema(
     attributes=tuple(
@@ -98,15 +100,15 @@ def test_auto_takes_a_full_table_where_its_cells_are_filled(attributes, epsilon,
     assert (plan.method == "histogram") == takes_the_full_table
 
 
-@pytest.mark.parametrize("rows", [5_000, 50_000])
+@pytest.mark.parametrize("rows", [2_000, 5_000])
 def test_the_forecast_of_a_full_table_counts_people_in_empty_cells(rows):
-    """Most of 1,024 cells are empty, and noise puts people there. Simulated with the levels that are assumed."""
+    """Of 1,024 cells many are empty, and noise puts people there. Simulated with the levels that are assumed."""
     names = [f"v{i}" for i in range(10)]
     schema = us.Schema(attributes=tuple(us.Attribute(name=name, levels=(0, 1)) for name in names))
     plan = us.plan(schema, method="histogram", budget=us.PureDP(epsilon=1), unit="add_remove", rows=rows)
     rng, found = np.random.default_rng(8), []
     shape, noise = (2,) * 10, 1 - np.exp(-1.0)
-    people = (rng.random((rows, 3)) < 1 / 3).astype(np.int64)[:, rng.integers(0, 3, 10)]  # at most eight cells
+    people = (rng.random((rows, 10)) < 1 / 3).astype(np.int64)
     counts = np.bincount(np.ravel_multi_index(people.T, shape), minlength=1024).reshape(shape)
     for _ in range(5):
         drawn = counts + rng.geometric(noise, shape) - rng.geometric(noise, shape)
@@ -115,9 +117,9 @@ def test_the_forecast_of_a_full_table_counts_people_in_empty_cells(rows):
             outside = tuple(place for place in range(10) if place not in pair)
             found.append(s_pmse(counts.sum(axis=outside), table.sum(axis=outside)))
     measured = float(np.mean(found))
-    assert 0.5 < forecast(plan, schema) / measured < 8  # it counts all cells as empty, and no shift
+    assert 0.5 < forecast(plan, schema) / measured < 4  # independent columns fill more cells than are assumed
     noise_alone = assumed_choice(plan, schema, 0.2).error(list(range(45)))
-    assert noise_alone < measured / 2
+    assert forecast(plan, schema) > 1.2 * noise_alone  # people in empty cells are counted
 
 
 def test_auto_uses_public_records_too():
@@ -264,13 +266,9 @@ def test_the_least_regret_is_the_smallest_of_the_worst_ratios():
 def test_auto_offers_a_tree_and_looks_at_many_pairs_where_noise_is_gaussian(attributes, budget, method):
     wide = us.Schema(attributes=tuple(us.Attribute(name=f"w{i}", levels=tuple(range(8))) for i in range(attributes)))
     assert us.plan(wide, budget=budget, unit="add_remove", rows=1500).method == method
-    sizes = (20, 13, 14, 2)
-    few = us.Schema(
-        attributes=tuple(us.Attribute(name=f"w{i}", levels=tuple(range(size))) for i, size in enumerate(sizes))
-    )
-    taken = us.plan(few, budget=us.ApproxDP(epsilon=3, delta="1e-9"), unit="add_remove", rows=500)
-    assert taken.method == "mst"
-    assert taken.notes[0].startswith("Chosen by public facts: mst:")
+    few = us.Schema(attributes=tuple(us.Attribute(name=f"w{i}", levels=tuple(range(9))) for i in range(6)))
+    request = Request(budget=budget, unit=us.Unit(kind="add_remove"), rows=500)
+    assert Auto()._offered(few, request, None, None)["mst"].method == "mst"
 
 
 def test_thousands_of_attributes_are_measured_one_by_one_and_pairs_of_them_refused():
