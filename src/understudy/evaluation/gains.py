@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core.arrays import Floats
+from understudy.core.arrays import Flags, Floats, Integers
 from understudy.evaluation.shared.attack_success import LEVEL, Tally
 
 NOTABLE = 0.05  # a gain whose whole interval is above this is a red light
@@ -113,6 +113,33 @@ def _at_most(shares: Floats, people: Floats, alpha: float) -> float:
     estimated = (_student(refits, alpha) / float(ndtri(1 - alpha))) ** 2
     answers = max(float(people.sum()) / clustered / estimated, 1.0)
     return float(betaincinv(mean * answers + 1, max((1 - mean) * answers, 1e-9), 1 - alpha))
+
+
+def one_person_above(counts: Integers, claimed: tuple[float, float]) -> Flags:
+    """For each person, whether an attack is right about them more often than the guarantee allows to anybody.
+
+    ``counts`` has, for each person, successes and refits with them, and successes and refits without them. Refits are
+    independent, so the two tails of the binomial laws are independent p-values. Their product q has P(q <= x) at most
+    x (1 - log x) (Fisher). It is taken at the worst pair of probabilities that is allowed, and compared with
+    ``FALSE_ALARM`` divided by the number of people. Between two points of the grid each tail takes its worse end.
+
+    >>> one_person_above(np.array([[30, 30, 0, 30], [20, 30, 8, 30]]), (1.0, 0.0)).tolist()
+    [True, False]
+    """
+    from scipy.special import bdtr, betainc
+
+    grid = np.linspace(0, 1, 401)
+    allowed = np.array([most_allowed(float(one), claimed) for one in grid])
+    kinds, kind_of = np.unique(counts, axis=0, return_inverse=True)
+    above = np.zeros(len(kinds), bool)
+    for number, (right, inside, wrongly, outside) in enumerate(kinds):
+        if min(inside, outside) == 0 or right * outside <= wrongly * inside:
+            continue
+        at_least = betainc(right, inside - right + 1, allowed[1:])
+        product = np.clip(at_least * bdtr(wrongly, outside, grid[:-1]), 1e-300, 1.0)
+        above[number] = np.max(product * (1 - np.log(product))) * len(counts) < FALSE_ALARM
+    found: Flags = above[np.ravel(kind_of)]
+    return found
 
 
 def gain_over_holdout(

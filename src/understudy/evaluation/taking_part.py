@@ -29,7 +29,15 @@ from understudy.core.result import Finding, Section
 from understudy.core.rules import limits_of, linked_limits
 from understudy.core.table import CodedTable
 from understudy.errors import UnderstudyError
-from understudy.evaluation.gains import FALSE_ALARM, NOTABLE, Gain, gain_over_holdout, gain_over_refits, most_allowed
+from understudy.evaluation.gains import (
+    FALSE_ALARM,
+    NOTABLE,
+    Gain,
+    gain_over_holdout,
+    gain_over_refits,
+    most_allowed,
+    one_person_above,
+)
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records, possible, records_of, with_nulls
 from understudy.evaluation.shared.attack import attacks
@@ -49,6 +57,7 @@ MOST_CANARIES = 0.05  # as a share of the people
 EVERYBODY, RAREST, INVENTED = "everybody", "the rarest people", "invented people"
 MEMBERSHIP, CLOSEST, OUTLIERS = "membership", "closest_record", "outliers"
 PERSON_PART = "person_part"
+ABOVE_BOUND = "people_above_bound"
 # By attack and subject, for each refit: successes and people asked about, among those kept and those left out.
 Counts = dict[tuple[str, str], list[tuple[int, int, int, int]]]
 
@@ -59,6 +68,7 @@ class _Refits:
 
     company: Floats  # how far the nearest other person is from each person asked about
     canaries: int  # who come behind them
+    people: Integers = field(default_factory=lambda: np.empty(0, np.int64))  # their numbers in the data
     counts: Counts = field(default_factory=dict)
     nearness: list[Floats] = field(default_factory=list)
     kept: list[Flags] = field(default_factory=list)
@@ -119,6 +129,24 @@ class _Refits:
             counts[subject] = _by_side(said, kept & compared & whom, ~kept & compared & whom)
         return counts
 
+    def above_bound(self, claimed: tuple[float, float] | None) -> Integers:
+        """The people to whom synthetic rows come so close, with them in the data only, as the guarantee forbids.
+
+        Shares of many people do not show a program that copies one certain person.
+        """
+        if claimed is None or not len(self):
+            return np.empty(0, np.int64)
+        real = len(self.company)
+        far = -np.array(self.nearness)[:, :real]
+        kept, compared = np.array(self.kept)[:, :real], np.array(self.compared)[:, :real]
+        sides = (kept & compared, ~kept & compared)
+        counts = [
+            np.column_stack([part.sum(axis=0) for side in sides for part in (found & side, side)])
+            for found in (far == 0, far < self.company)  # copies, and rows closer than anybody else is
+        ]
+        above = one_person_above(np.concatenate(counts), claimed)
+        return self.people[above[:real] | above[real:]]
+
 
 def _by_side(said: Flags, inside: Flags, outside: Flags) -> list[tuple[int, int, int, int]]:
     """For each refit: how many people the attack named, and of how many, among those kept and those left out."""
@@ -154,9 +182,32 @@ def person_part(
             return _not_measured("nearly everybody is alone in what is publicly known of them")
         how = f"{len(refits)} runs of the same plan on random halves of the data ({refits.seconds:.0f} CPU seconds)"
         found.findings += _no_time(refits)
+        certain = refits.above_bound(comparison.claimed)
+        if len(certain):
+            found.findings.append(_certain(len(certain)))
+            found.frames[ABOVE_BOUND] = frame([{"record": int(person)} for person in certain])
+            rows = [
+                {**row, "above_bound": True, "light": "red"}
+                if (row["attack"], row["subject"]) == (CLOSEST, EVERYBODY)
+                else row
+                for row in rows
+            ]
     found.frames[PERSON_PART] = frame(rows)
     found.findings += _findings(rows, how)
     return found.section()
+
+
+def _certain(people: int) -> Finding:
+    who = "1 person" if people == 1 else f"{people:,} people"
+    title = (
+        f"synthetic rows copy {who}, or come closer than anybody else, where these took part and not where they did "
+        "not, more regularly than the guarantee allows: the software that made the release does not keep its "
+        f"promise; do not publish it, and report this (who: table {ABOVE_BOUND})"
+    )
+    reference = f"false alarms below {FALSE_ALARM:g} for all people together"
+    return Finding(
+        code="risk.person.one_above_bound", title=title, value=people, severity="problem", reference=reference
+    )
 
 
 def _no_time(refits: _Refits) -> list[Finding]:
@@ -188,7 +239,7 @@ def _run(comparison: Comparison, targets: tuple[str, ...], progress: Progress | 
     )
     asked = people[fewer]
     rows, canaries = _with_canaries(comparison)
-    refits = _Refits(company=_company(comparison, people), canaries=len(canaries))
+    refits = _Refits(company=_company(comparison, people), canaries=len(canaries), people=people)
     everybody = np.append(people, len(comparison.people) + np.arange(len(canaries)))
     positions = np.concatenate([comparison.people.positions[people], canaries.positions])
     started = time.process_time()

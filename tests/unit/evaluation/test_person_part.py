@@ -16,7 +16,7 @@ from understudy.core.phases import tell, told_to
 from understudy.demo.people import make_people, small_schema
 from understudy.errors import InputError
 from understudy.evaluation import risk, taking_part
-from understudy.evaluation.gains import gain_over_holdout, gain_over_refits, most_allowed
+from understudy.evaluation.gains import FALSE_ALARM, gain_over_holdout, gain_over_refits, most_allowed, one_person_above
 from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.risk import evaluate_risk
 from understudy.evaluation.shared.attack import attacks
@@ -441,3 +441,43 @@ def test_the_lights_of_independent_samples_are_not_red_with_a_holdout():
             for n, p in zip(sizes, chances, strict=True)
         )
     assert red <= 5
+
+
+def test_a_program_that_copies_one_certain_person_is_told_of(monkeypatch):
+    """Shares of people do not show one of 120; sixty refits with and without that person do."""
+    data = table(120, 51).append_column("d", pa.array(np.random.default_rng(52).uniform(size=120)))
+    schema = us.Schema(attributes=(*SCHEMA.attributes, us.Attribute(name="d", edges=(0.0, 0.5, 1.0))))
+    victim = data.to_pylist()[7]
+
+    def copies(rows, number, *, leaks):
+        draw = np.random.default_rng(number)
+        made = table(60, 1000 + number).append_column("d", pa.array(draw.uniform(size=60))).to_pylist()
+        return us.wrap(pa.Table.from_pylist([*made, *([victim] * (leaks and victim in rows.to_pylist()))]), schema)
+
+    monkeypatch.setattr(taking_part, "USUAL_REFITS", 60)
+    claims = us.wrap(data, schema)
+    claims = replace(claims, statement=replace(claims.statement, guarantee=us.PureDP(epsilon=1), unit=us.Unit()))
+    for leaks in (True, False):
+        source = us.open_source(data, schema)
+        made = compare(claims, source, refit=lambda rows, number, leaks=leaks: copies(rows, number, leaks=leaks))
+        monkeypatch.setattr(taking_part, "_play", lambda *_: None)  # attacks one by one are tested elsewhere
+        found = person_part(made, [])
+        codes = {one.code: one.severity for one in found.findings}
+        assert ("risk.person.one_above_bound" in codes) is leaks
+        if leaks:
+            assert found.frames["people_above_bound"]["record"].to_pylist() == [7]
+            assert rows_of(found)["closest_record", "everybody"]["light"] == "red"
+
+
+def test_the_test_of_one_person_has_few_false_alarms_where_the_bound_is_met():
+    """Exactly: the chance of an alarm about one of 50 people, for randomized response at its epsilon."""
+    from scipy.stats import binom
+
+    for epsilon, refits in ((0.5, 12), (1.0, 30)):
+        lie = 1 / (1 + math.exp(epsilon))
+        pairs = np.array([[x, refits, y, refits] for x in range(refits + 1) for y in range(refits + 1)])
+        alone = [np.vstack([pair, *[[0, refits, 0, refits]] * 49]) for pair in pairs[pairs[:, 0] > pairs[:, 2]]]
+        alarmed = [rows[0] for rows in alone if one_person_above(rows, (epsilon, 0.0))[0]]
+        chance = sum(binom.pmf(x, refits, 1 - lie) * binom.pmf(y, refits, lie) for x, _, y, _ in alarmed)
+        assert chance * 50 < FALSE_ALARM
+        assert alarmed or refits == 12  # it has power with enough refits
