@@ -51,9 +51,11 @@ make_estimand <- function(release, question) {
 
 # The least and the most that a quantity can be.
 bounds_of <- function(parts) {
-  one <- parts[[1]]
-  ends <- if (one$kind %in% c("proportion", "crosstab")) c(0, 1) else if (is.null(one$ends)) c(-Inf, Inf) else one$ends
-  if (length(parts) > 1) c(ends[1] - ends[2], ends[2] - ends[1]) else ends
+  ends <- lapply(parts, function(part) {
+    if (part$kind %in% c("proportion", "crosstab")) c(0, 1) else if (is.null(part$ends)) c(-Inf, Inf) else part$ends
+  })
+  if (length(ends) == 1) return(ends[[1]])
+  c(ends[[1]][1] - ends[[2]][2], ends[[1]][2] - ends[[2]][1])
 }
 
 # How much of each row is in the subgroup of each part; in each group of by; left out for a missing value.

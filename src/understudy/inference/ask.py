@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf, sqrt
-from statistics import NormalDist, fmean
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from understudy.core.result import Estimate
 from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.answer import Answer
+from understudy.inference.between_edges import between_edges
 from understudy.inference.by_rule import OF_POSTERIOR_DRAWS, by_rule, delta_method, why_not
 from understudy.inference.chosen_tables import (
     Choice,
@@ -60,7 +61,7 @@ from understudy.inference.joined_tables import (
     ways_to_confirm,
 )
 from understudy.inference.judge import MOST_ROOM, Judged, spread_of_records
-from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID, worst
+from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws, of_kinds
 from understudy.inference.noisy_scores import noise_inside
 from understudy.inference.sampling_design import design_factor, sampling_error
@@ -569,43 +570,3 @@ def _information(
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.clip(with_table / variance, 0, 1)
     return tuple(float(one * records) if np.isfinite(one) else None for one in kept)
-
-
-# Shares and numbers of people up to a bound that is not a bin edge, from the answers at the edges on both sides of
-# it.
-#
-# The smaller answer counts people who surely meet the condition, the larger one those who may. The truth lies between
-# the two true values. So the lower end of the smaller answer and the upper end of the larger one cover it at least as
-# often as stated. The estimate in between depends on the density inside the bin. See docs/theory/noise-aware.md.
-
-
-def between_edges(question: Question, least: Answer | None, most: Answer) -> Answer:
-    """The answer to a question with bounds inside bins; ``least`` is None if nobody surely meets it. The label is
-    that of the worse answer, and at best ``range``."""
-    # How far the estimate lies from the least to the largest answer: by the density of the people who may have the
-    # value. Of people who may be in a subgroup it is open which way they move a share.
-    parts = [
-        1 - cut.part if place else cut.part
-        for place, atom in enumerate(question.atoms)
-        if atom.condition is not None
-        for cut in atom.condition.cuts
-    ]
-    part = fmean(parts or [0.5])
-    bins = ", ".join(sorted({cut.name for cut in question.cuts}))
-    said = f"a bound lies inside a bin of {bins}: the interval allows for every position of people inside that bin"
-    nobody = tuple(replace(one, value=0.0, low=0.0, high=0.0) for one in most.estimates)
-    lower = nobody if least is None else least.estimates
-    smaller = 0.0 if least is None or least.draws is None else least.draws
-    return replace(
-        most,
-        question=question.text,
-        estimates=tuple(
-            replace(low, value=low.value + part * (high.value - low.value), high=max(low.high, high.high))
-            for low, high in zip(lower, most.estimates, strict=True)
-        ),
-        standard_errors=tuple(map(max, (least or most).standard_errors, most.standard_errors)),
-        information=(None,) * len(lower),
-        labels=tuple(worst((*both, RANGE)) for both in zip((least or most).labels, most.labels, strict=True)),
-        warnings=tuple(dict.fromkeys((*(least.warnings if least else ()), *most.warnings, said))),
-        draws=None if most.draws is None else np.asarray(smaller + part * (most.draws - smaller)),
-    )

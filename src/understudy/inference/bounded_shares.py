@@ -109,7 +109,7 @@ def _joined(estimand: Estimand, found: Sequence[tuple[Floats, Floats]]) -> tuple
     (low, high), (other_low, other_high) = found
     if estimand.question.kind == "ratio":
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.nan_to_num(low / other_high), np.where(other_low > 0, high / other_low, np.inf)
+            return np.nan_to_num(low / other_high, posinf=np.inf), np.where(other_low > 0, high / other_low, np.inf)
     return low - other_high, high - other_low
 
 
@@ -178,7 +178,9 @@ def _extremes(
     ends = np.empty((2, len(of)))
     for place, one in enumerate(of):
         fixed = np.stack([np.append(np.ones(cells), -1.0), np.append(member @ one.inside, 0.0)])
-        scale = max(abs(one.least), abs(one.most))  # an amount of thousands would be beyond the solver's tolerance
+        scale = (
+            max(abs(one.least), abs(one.most)) or 1.0
+        )  # an amount of thousands would be beyond the solver's tolerance
         for end, (sign, values) in enumerate(((1.0, one.low), (-1.0, one.high))):
             found = linprog(
                 sign * np.append(member @ values / scale, 0.0),

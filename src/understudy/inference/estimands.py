@@ -84,12 +84,13 @@ class Estimand:
     @property
     def bounds(self) -> tuple[float, float]:
         """The least and the most the quantity can be: a share lies in 0 to 1 whatever a normal approximation says."""
-        kind, word, ends = self.question.atoms[0].kind, self.question.kind, self.parts[0].ends
+        kind, word = self.question.atoms[0].kind, self.question.kind
         if word == "ratio":
             return 0.0, np.inf
-        if kind == "mean" and ends is not None:
-            low, high = float(ends[0].min()), float(ends[1].max())
-            return (low - high, high - low) if word == "difference" else (low, high)
+        if kind == "mean":
+            ends = [(float(one.ends[0].min()), float(one.ends[1].max())) for one in self.parts if one.ends is not None]
+            (low, high), *other = ends
+            return (low - other[0][1], high - other[0][0]) if other else (low, high)
         share = kind in ("crosstab", "proportion", "gini", POVERTY)
         if word == "difference":
             return (-1.0, 1.0) if share else (-2.0, 2.0) if kind == "correlation" else (-np.inf, np.inf)

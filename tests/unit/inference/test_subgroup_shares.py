@@ -147,6 +147,12 @@ def test_means_ratios_and_effects_of_a_group_that_noise_hides_hold_the_truth(tex
     assert np.mean(closed) > 0.5  # not because everything is left open
 
 
+def test_a_difference_of_two_numbers_lies_between_the_ends_of_both():
+    asked = make_estimand(parse_question("mean(hours) - mean(score)", SCORES), SCORES)
+    assert asked.bounds == (-5.0, 80.0)
+    assert make_estimand(parse_question("mean(hours)", SCORES), SCORES).bounds == (0.0, 80.0)
+
+
 def test_with_less_noise_than_there_is_means_would_not_hold():
     asked, cells = of_scores("mean(score, where=group == 'few')", "score", {})
     truth, rng, hits = asked.evaluate(cells[None, :])[0], np.random.default_rng(9), []
