@@ -173,6 +173,7 @@ def test_those_who_live_where_they_work_have_one_range(maps, visit):
     own = page.locator("#areas tbody tr", has_text="Eastfield").first.locator("td").all_inner_texts()
     above = page.locator("#summary tr.flow-0 td").inner_text().split()
     assert own[1:] == above
+    assert "beyond this map are not in its data" in page.locator("#summary .note").inner_text()
 
 
 def test_two_years_have_a_difference_with_its_range_and_the_caveats_of_both(maps, visit):

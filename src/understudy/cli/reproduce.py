@@ -92,6 +92,6 @@ def reproduce(
         )
         say(f"{tally.total():,} printed: {', '.join(f'{tally[verdict]} {verdict}' for verdict in harness.VERDICTS)}")
         if (again := len(outcomes) - tally.total()) > 0:
-            say(f"{again:,} of them are computed in another reading too; each counts once, by the worse verdict.")
+            say(f"{again:,} lines are other readings of these; each number counts once, by its worst reading.")
     if tally["fail"]:
         raise InternalError(f"{tally['fail']} printed number(s) do not come out as printed.")

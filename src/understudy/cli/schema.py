@@ -121,9 +121,8 @@ def draft(
     if as_json:
         print_json({"audience": "internal", "draft": str(target)})
         return
-    left_out = re.findall(
-        r"^# (.*)\n(?:# .*\n)*\[\[ignore\]\]", text, re.MULTILINE
-    )  # the reason, without what it offers
+    # The first line of the remark: the reason, without what it offers.
+    left_out = re.findall(r"^# (.*)\n(?:# .*\n)*\[\[ignore\]\]", text, re.MULTILINE)
     drafted = text.partition("draft = true")[2]
     remarks = len(re.findall(r"^# (?!\[\[|\w+ = )", drafted, re.MULTILINE)) - len(left_out)  # without lines to copy
     say(f"Draft written to {target}. It is confidential: it was made by looking at the data.", style="bold")

@@ -283,12 +283,12 @@ class Profile:
 
 
 def _fills_digits(number: float) -> bool:
-    """Whether a number is a million or just below, as 999999.375 is: what a field of six digits holds at most.
+    """Whether a number is a power of ten or just below, as 999999.375 is: what a field of six digits holds at most.
 
-    >>> _fills_digits(1_000_000), _fills_digits(999999.375), _fills_digits(999_999), _fills_digits(1000)
+    >>> _fills_digits(1_000_000), _fills_digits(999999.375), _fills_digits(999_999), _fills_digits(1.7e308)
     (True, True, False, False)
     """
-    if number < LEAST_CODE:
+    if not LEAST_CODE <= number <= 2**53:
         return False
     power = 10.0 ** math.ceil(math.log10(number))
     return power - 1 < number <= power

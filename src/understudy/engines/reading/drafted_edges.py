@@ -197,19 +197,17 @@ def near(number: float, tolerance: float, *, whole: bool) -> int | float:
     return _number(found)
 
 
-def _round(number: float, *, up: bool | None, whole: bool) -> int | float:
-    """The nearest round number, or the next one up or down."""
+def _round(number: float, *, up: bool, whole: bool) -> int | float:
+    """The next round number up or down."""
     if not number:
         return 0
     if number < 0:
-        return -_round(-number, up=None if up is None else not up, whole=whole)
+        return -_round(-number, up=not up, whole=whole)
     power = Fraction(10) ** math.floor(math.log10(number))
     choices = [step * power for step in (*(Fraction(digit, 10) for digit in ROUND), Fraction(10), Fraction(12))]
     if whole:
         choices = sorted({Fraction(round(choice)) for choice in choices if choice >= 1} | {Fraction(0)})
     exact = Fraction(number)
-    if up is None:
-        return _number(min(choices, key=lambda choice: abs(choice - exact)))
     if up:
         return _number(next(choice for choice in choices if choice >= exact))
     return _number(max(choice for choice in [Fraction(0), *choices] if choice <= exact))
