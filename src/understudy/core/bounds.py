@@ -105,16 +105,19 @@ def _check_amounts(attribute: Attribute, where: str, low: float, high: float) ->
 
 def _check_special(attribute: Attribute, where: str, grid: tuple[Edge, ...]) -> None:
     """A special code may lie among the numbers, but must not fill a cell alone: then no number could be drawn there."""
-    for code, _ in attribute.special:
-        if isinstance(code, int | float) and code in grid[:-1]:
-            after = grid[grid.index(code) + 1]
-            if after - code <= 1.001 * 10.0**-attribute.digits:  # type: ignore[operator]
-                from understudy.core.schema import level_text
+    if any(isinstance(end, datetime.date) for end in grid):
+        return
+    ends: list[float] = [end for end in grid if isinstance(end, int | float)]
+    codes = [code for code, _ in attribute.special if isinstance(code, int | float)]
+    for place in range(len(ends) - 1):
+        if codes and _only_special(ends, place, codes, 10.0**-attribute.digits):
+            from understudy.core.schema import level_text
 
-                raise SchemaError(
-                    f"{where}: the special code {level_text(code)} lies within the bounds and is a cell of its own; "
-                    "let the bounds end before it, or take it out of spikes or special."
-                )
+            code = next(one for one in codes if ends[place] <= one <= ends[place + 1])
+            raise SchemaError(
+                f"{where}: the special code {level_text(code)} lies within the bounds and is a cell of its own; "
+                "let the bounds end before it, or take it out of spikes or special."
+            )
 
 
 def grid_of(attribute: Attribute) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
@@ -125,7 +128,7 @@ def grid_of(attribute: Attribute) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
     return number_grid(
         low, high, decimals=attribute.digits, heavy_tail=attribute.heavy_tail, scale=attribute.scale,
         spikes=tuple(attribute.spikes), cuts=tuple(attribute.cuts), integer=attribute.integer,
-        without_zero=any(code == 0 for code, _ in attribute.special),
+        special=tuple(code for code, _ in attribute.special if isinstance(code, int | float)),
     )  # fmt: skip
 
 
@@ -309,27 +312,32 @@ def number_grid(
     spikes: tuple[float, ...],
     cuts: tuple[float, ...],
     integer: bool = False,
-    without_zero: bool = False,
+    special: tuple[float, ...] = (),
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The ends of the cells, and the cells of single values by where they begin.
 
-    The last cell is closed on both sides. Of whole numbers it can be the largest alone: then its two ends are equal.
+    The last cell is closed on both sides. Of whole numbers it can be the largest alone: then its two ends are equal. A
+    ``special`` code among the numbers has no cell of its own, because no number could be drawn there.
 
     >>> number_grid(0, 1000, decimals=0, heavy_tail=True, scale=10, spikes=(), cuts=())[0][:6]
     (0, 1, 2, 3, 4, 5)
     >>> number_grid(0, 3, decimals=0, heavy_tail=False, scale=None, spikes=(), cuts=(), integer=True)[0]
     (0, 1, 2, 3, 3)
+    >>> number_grid(0, 5, decimals=0, heavy_tail=False, scale=None, spikes=(), cuts=(), integer=True, special=(3,))[0]
+    (0, 1, 2, 4, 5, 5)
     """
     step = Fraction(1, 10**decimals)
     if (high - low) / float(step) <= WHOLE and all(_is_on(end, step) for end in (low, high)):
         places = range(round(Fraction(low) / step), round(Fraction(high) / step) + 1)
-        listed = tuple(_plain(place * step, decimals) for place in places)
-        return (*listed, *listed[-1:]) if integer else listed, tuple(one for one in spikes if integer or one < high)
+        listed = [_plain(place * step, decimals) for place in places]
+        alone_too = tuple(one for one in spikes if integer or one < high)
+        wanted = {*cuts, *(_plain(Fraction(one) + more, decimals) for one in spikes for more in (0, step))}
+        return _without(listed + listed[-1:] * integer, special, wanted, float(step)), alone_too
     ends = _cell_ends(low, high, spacing_between(low, high, heavy_tail=heavy_tail, scale=scale))
     first, last = Fraction(low), Fraction(high)
     inner = {one for one in (_on_step(end, step) for end in ends if low < end < high) if first < one < last}
     alone = {Fraction(spike) for spike in spikes}
-    if low <= 0 < high and not without_zero:
+    if low <= 0 < high and 0 not in special:
         alone.add(Fraction(0))
     points = {spike + more for spike in alone for more in (0, step)} | {Fraction(cut) for cut in cuts}
     if last in alone and not integer:  # the last cell holds its upper end
@@ -340,7 +348,30 @@ def number_grid(
     single = sorted(one if one < last or integer else last - step for one in alone)
     if integer and last in alone:
         kept.append(last)
-    return tuple(_plain(end, decimals) for end in kept), tuple(_plain(one, decimals) for one in single)
+    ends = [_plain(end, decimals) for end in kept]
+    wanted = {_plain(one, decimals) for one in points}
+    return _without(ends, special, wanted, float(step)), tuple(_plain(one, decimals) for one in single)
+
+
+def _without(ends: list[float], special: tuple[float, ...], wanted: set[float], step: float) -> tuple[float, ...]:
+    """The ends of cells, of which none holds special codes alone: such a cell joins the one before, or the next. Ends
+    that the schema asks for (``wanted``) stay."""
+    place = 0
+    while special and place < len(ends) - 1:
+        drop = place if place and ends[place] not in wanted else place + 1
+        if not _only_special(ends, place, special, step) or drop == len(ends) - 1 or ends[drop] in wanted:
+            place += 1
+            continue
+        del ends[drop]
+        place = max(place - 1, 0)
+    return tuple(ends)
+
+
+def _only_special(ends: Sequence[float], place: int, special: Sequence[float], step: float) -> bool:
+    """Whether a cell holds special codes and no other value. The last one holds its upper end too."""
+    low, high, last = ends[place], ends[place + 1], place == len(ends) - 2
+    codes = sum(low <= code < high or (last and code == high) for code in special)
+    return codes > 0 and codes >= round((high - low) / step) + last
 
 
 def day_grid(first: datetime.date, last: datetime.date) -> tuple[datetime.date, ...]:

@@ -36,6 +36,7 @@ TRACE = 0.05  # of the curve, that a cell has at least
 ROBUST = 12.0  # squared standard deviations, beyond which a cell does not pull the curve further
 PENALTIES = 10.0 ** np.arange(6.0, -1.5, -1.0)
 STEPS = 40
+LOGS = (-120.0, 40.0)  # of a density; a narrower range would bend the curve of a tail that falls steeply
 RIDGE = 1e-9
 TINY = 1e-9  # of a row, as the variance of a cell
 SHARE_DIGITS = 8
@@ -321,7 +322,7 @@ def _smoothed(
                 sums, bend, counts * sums.back(off / heavy) - penalty * sums.times_rough(curve)
             )
             step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
-            curve = np.clip(curve + step, -40.0, 40.0)
+            curve = np.clip(curve + step, *LOGS)
             if float(np.abs(step).max()) < 1e-2:
                 break
         squared = off**2 / spread

@@ -46,6 +46,21 @@ def test_hours_of_a_week_days_of_a_year_and_marks_with_a_digit_have_a_cell_for_e
     assert {40, 41} <= set(found.edges)
 
 
+def test_special_codes_among_the_numbers_have_no_cell_of_their_own():
+    """No number could be drawn there. The cells near zero are one value wide, and so are those of short ranges."""
+    amounts = Attribute(name="x", bounds=(-1000, 10**6), decimals=0, heavy_tail=True, special={-8: "no", -9: "no idea"})
+    ages = Attribute(name="age", bounds=(0, 110), integer=True, special={99: "unknown", 98: "refused"})
+    for one, codes, beside in ((amounts, (-8, -9), (-10, -7)), (ages, (98, 99), (97, 100))):
+        assert not set(codes) & set(one.edges)
+        assert set(beside) & set(one.edges)
+    for wrong in (
+        {"bounds": (0, 3), "special": {code: str(code) for code in range(4)}},
+        {"bounds": (0, 110), "special": {99: "unknown"}, "spikes": (99,)},
+    ):
+        with pytest.raises(SchemaError, match="special code"):
+            Attribute(name="x", integer=True, **wrong)
+
+
 def test_without_a_long_tail_cells_are_even_but_near_zero():
     edges = np.array(Attribute(name="x", bounds=(-1000, 100_000)).edges)
     widths = np.diff(edges)
