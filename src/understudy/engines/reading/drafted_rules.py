@@ -40,10 +40,10 @@ WEIGHT_NAME = re.compile(
 )
 # strata, stratum, SDMVSTRA; psu, SDMVPSU, cluster; as files in other languages say it; DB050 and DB060 of EU-SILC
 STRATA_NAME = re.compile(
-    r"(.*[_ .-])?([a-z]*strat(a|um|ums)?(id)?|sdmvstra|schicht|estrato|strate|db050)\d*", re.IGNORECASE
+    r"(.*[_ .-])?([a-z]*strat(a|um|ums)?([_ .-]?id)?|sdmvstra|schicht|estrato|strate|db050)\d*", re.IGNORECASE
 )
 CLUSTER_NAME = re.compile(
-    r"(.*[_ .-])?([a-z]*psu(id)?|clus(ter)?s?(id)?|klumpen|conglomerado|grappe|db060)\d*", re.IGNORECASE
+    r"(.*[_ .-])?([a-z]*psu([_ .-]?id)?|clus(ter)?s?([_ .-]?id)?|klumpen|conglomerado|grappe|db060)\d*", re.IGNORECASE
 )
 SCALED = 0.002  # how near one the mean of weights is that were scaled to the number of rows and then rounded
 EXPLAINS = 0.3  # of the rows without a value; others did not answer
