@@ -41,10 +41,12 @@ WEIGHT_NAME = re.compile(
 OF_A_BODY = re.compile(
     r"\b(kilo(gram)?s?|kgs?|pounds?|lbs?|grams?|ounces?|body|birth)\b", re.IGNORECASE
 )  # in its label
-# strata, stratum, SDMVSTRA, v023; psu, SDMVPSU, cluster, v021, ultimate cluster: as surveys call them
-STRATA_NAME = re.compile(r"(.*[_ .-])?(\w*strat(a|um|ums)?(id)?|sdmvstra|schicht|estrato|strate)\d*", re.IGNORECASE)
+# strata, stratum, SDMVSTRA; psu, SDMVPSU, cluster; as files in other languages say it; DB050 and DB060 of EU-SILC
+STRATA_NAME = re.compile(
+    r"(.*[_ .-])?([a-z]*strat(a|um|ums)?([_ .-]?id)?|sdmvstra|schicht|estrato|strate|db050)\d*", re.IGNORECASE
+)
 CLUSTER_NAME = re.compile(
-    r"(.*[_ .-])?([a-z]*psu(id)?|clu(ster)?s?(id)?|klumpen|conglomerado|grappe)\d*", re.IGNORECASE
+    r"(.*[_ .-])?([a-z]*psu([_ .-]?id)?|clus(ter)?s?([_ .-]?id)?|klumpen|conglomerado|grappe|db060)\d*", re.IGNORECASE
 )
 SCALED = 0.002  # how near one the mean of weights is that were scaled to the number of rows and then rounded
 EXPLAINS = 0.3  # of the rows without a value; others did not answer
