@@ -122,17 +122,16 @@ def draft_linked_schema(
     >>> import pyarrow as pa
     >>> homes = pa.table({"h": [f"a{k}" for k in range(300)], "tenure": ["owner", "tenant", "owner"] * 100})
     >>> people = pa.table({"h": [f"a{k // 2}" for k in range(600)], "sex": ["F", "M"] * 300})
-    >>> print("\n".join(draft_linked_schema({"homes": homes, "people": people}).splitlines()[9:19]))
+    >>> print("\n".join(draft_linked_schema({"homes": homes, "people": people}).splitlines()[9:18]))
     [[table]]
     name = "homes"
     id = "h"
     <BLANKLINE>
     # the largest has 2; give a number that is known without the data.
-    # some have no row here, which at_least = 0 allows for.
     [[table]]
     name = "people"
     parent = "homes"
-    at_least = 0
+    at_most = 2
     """
     found = _of_two(data, reading) if household is None else _of_one(data, household, reading)
     members, (parent, child), key = found.members, (found.parent, found.child), found.key

@@ -68,7 +68,7 @@ TABLES = '[[table]]\nname = "a"\nid = "i"\n{}\n[[table]]\nname = "b"\n{}\n'
         (FAMILIES_SCHEMA.replace("at_most = 6", "at_most = 0"), "at_most"),
         (FAMILIES_SCHEMA.replace('id = "household"\n', ""), "needs id"),
         (FAMILIES_SCHEMA.replace('name = "region"', 'name = "size"'), "'size' is a column that households always get"),
-        (FAMILIES_SCHEMA.replace('name = "region"', 'name = "income"'), "two columns called 'income'|two attributes"),
+        (FAMILIES_SCHEMA + DERIVED.replace('"oldest"', '"income"'), "two columns called 'income'"),
         (FAMILIES_SCHEMA.replace('name = "region"', 'name = "sex"'), "attribute of both tables"),
         (FAMILIES_SCHEMA.replace('id = "person"\n', "").replace('id = "household"', 'id = "member"'), "numbers member"),
         (FAMILIES_SCHEMA.replace('partner = ["spouse"]', 'partner = ["head"]'), "under two roles"),

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from understudy.core.arrays import Integers
 from understudy.core.household_roles import CHILD, MEMBER, OTHER, PARTNER, REFERENCE
 from understudy.core.linked_schema import CHILDREN, COMPOSITION, SIZE, LinkedSchema
 from understudy.core.measurement import Measurement
@@ -33,7 +34,7 @@ from understudy.households.shared.family_method import (
     family_synthesizers,
     is_person,
 )
-from understudy.models.fit import Known, structural_groups
+from understudy.models.fit import structural_groups
 from understudy.models.junction_tree import tree_cells
 from understudy.models.posterior import posterior_models
 from understudy.models.published_model import Fitted
@@ -246,7 +247,7 @@ class Families:
         return configure(self.choose, options)
 
 
-def known_of_households(schema: LinkedSchema, gate: Gate, unit: Unit) -> Known:
+def known_of_households(schema: LinkedSchema, gate: Gate, unit: Unit) -> dict[tuple[str, ...], Integers]:
     """What is fixed: all of it in one table; of more cells than one model holds, tables of two, the smallest first."""
     wide = schema.wide
     fixed = wide.margin(unit.fixed)
