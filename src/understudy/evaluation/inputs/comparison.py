@@ -180,8 +180,7 @@ class Comparison:
             Everybody of both sides; those in the data are kept, the others left out.
         """
         outsiders = self.outsiders
-        if outsiders is None:
-            raise ValueError("there is no holdout")
+        assert outsiders is not None  # noqa: S101 - asked before
         both = (self.people, outsiders)
         everybody = replace(self, once=True, holdout=None, holdout_rows=None)
         vars(everybody).update(
