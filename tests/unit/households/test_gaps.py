@@ -62,13 +62,14 @@ def test_bins_are_impossible_exactly_where_no_two_ages_keep_the_gap(child):
                 assert allowed[above, below] == possible, (parent, above, below)
 
 
-@pytest.mark.parametrize(("unit", "seed"), [("household", 11), ("household", 12), ("person", 13)])
+@pytest.mark.parametrize(("unit", "seed"), [("household", 21), ("household", 29), ("person", 13)])
 def test_no_synthetic_household_breaks_a_gap(unit, seed):
+    """Nor are there no children at all, to which a fit that was stuck came with households of seeds 21 and 29."""
     release = us.synthesize(table(people(seed=seed)), schema=parse_any_schema(GAPS), unit=unit, budget=BUDGET)
     more = us.sample(release, rows=1500, copies=1)
     for one in (release, more):
         frame = one.frame().to_pandas()
-        assert (frame["role"] == "child").sum() > 100
+        assert (frame["role"] == "child").sum() > 30
         assert broken(frame, "role", "reference", 15).empty
         assert broken(frame, "role", "partner", 12).empty
         assert check_families(one, 1) == one.households().num_rows
