@@ -315,6 +315,7 @@ def _describe_linked(file: Path, public: us.LinkedSchema, *, as_json: bool) -> N
     rules = [rule.describe() for one in (public.households, public.members) for rule in (*one.impossible, *one.rules)]
     rules += [rule.describe() for rule in public.across]
     rules += [f"{below} lies in a lower bin than {above}" for below, above in public.orders]
+    rules += [gap.describe() for gap in public.gaps]
     derived = [(one.name, f"{one.function} of {one.of}") for one in public.derived]
     if as_json:
         print_json({

@@ -28,7 +28,7 @@ from understudy.core.household_roles import (
     HouseholdDerived,
     Roles,
 )
-from understudy.core.linked_rules import zeros_across
+from understudy.core.linked_rules import Gap, check_gaps, zeros_across
 from understudy.core.linked_survey import check_surveys, weight_of_members, without_requirement
 from understudy.core.schema import Attribute, Schema
 from understudy.core.slot_columns import NONE, names_of, slot_attribute, zero_of
@@ -105,6 +105,8 @@ class LinkedSchema:
     """What is impossible across members: names are ``child_age``, ``reference_sex``, or those of the household."""
     orders: tuple[tuple[str, str], ...] = ()
     """Pairs such as ``("child_age", "reference_age")``: the bin of the first lies below that of the second."""
+    gaps: tuple[Gap, ...] = ()
+    """What every member of one role has less than every member of another, such as 15 years of age."""
     derived: tuple[HouseholdDerived, ...] = ()
     """Columns of households that are computed from their members."""
     kinds: tuple[Composition, ...] = field(init=False, repr=False, compare=False)
@@ -137,6 +139,7 @@ class LinkedSchema:
         for one in self.derived:
             if self.members[one.of].kind != "numeric" or (one.age and self.members[one.age].kind != "numeric"):
                 raise SchemaError(f"derived '{one.name}' needs numeric attributes of members, with edges.")
+        check_gaps(self)
         _ = self.wide  # raises where a rule cannot be carried out
 
     def _check_names(self) -> None:
@@ -510,7 +513,7 @@ class LinkedSchema:
     @property
     def without_rules(self) -> LinkedSchema:
         """The same tables, with nothing said about what is impossible across members."""
-        return replace(self, across=(), orders=())
+        return replace(self, across=(), orders=(), gaps=())
 
     @property
     def fingerprint(self) -> str:
@@ -536,6 +539,7 @@ class LinkedSchema:
             "roles": None if self.roles is None else self.roles.canonical(),
             "across": [rule.canonical() for rule in self.across],
             "orders": [list(pair) for pair in self.orders],
+            **({"gaps": [[*one.columns, one.by] for one in self.gaps]} if self.gaps else {}),
             "derived": [
                 [one.name, one.function, one.of, one.age, *([list(one.edges)] if one.edges else [])]
                 for one in self.derived

@@ -12,6 +12,7 @@ from typing import Any
 
 from understudy.core import schema_file, schema_lines
 from understudy.core.household_roles import ROLES, HouseholdDerived, Roles
+from understudy.core.linked_rules import Gap
 from understudy.core.linked_schema import COMPOSITION, SIZE, LinkedSchema
 from understudy.core.linked_survey import linked_survey_lines, refuse_listed, weights_by_table
 from understudy.core.schema import Schema
@@ -142,12 +143,14 @@ def _linked(data: Mapping[str, Any], folder: Path) -> LinkedSchema:
         if not listed:
             raise SchemaError(f"table '{name}' has no attribute; give at least one with table = \"{name}\".")
     rules = _rules(data, {name: {one.get("name") for one in listed} for name, listed in own.items()})
+    listed_rules = schema_file.tables_in(data, "rule")
+    ordered = [rule for rule in listed_rules if _is_order(rule)]
     orders = tuple(
         (str(rule["order"][0]).replace(".", "_", 1), str(rule["order"][1]).replace(".", "_", 1))
-        for rule in schema_file.tables_in(data, "rule")
-        if _is_order(rule)
+        for rule in ordered
+        if "by" not in rule
     )
-    others = [rule for rule in schema_file.tables_in(data, "rule") if not _is_order(rule)]
+    others = [rule for rule in listed_rules if not _is_order(rule)]
     common = {key: data[key] for key in ("version", "draft", "file") if key in data}
     shared = {"ignore": data.get("ignore", [])}
     weights = weights_by_table(data, parent["name"], child["name"])
@@ -181,6 +184,7 @@ def _linked(data: Mapping[str, Any], folder: Path) -> LinkedSchema:
             Impossible(conditions=schema_file.conditions_of(table, "impossible across members")) for table in rules[""]
         ),
         orders=orders,
+        gaps=tuple(_gap(rule) for rule in ordered if "by" in rule),
         derived=tuple(_derived(table, parent["name"]) for table in schema_file.tables_in(data, "derived")),
     )
 
@@ -245,9 +249,20 @@ def _is_order(rule: Mapping[str, Any]) -> bool:
     names = rule.get("order")
     if not isinstance(names, list) or not any("." in str(name) for name in names):
         return False
-    if len(names) != 2 or set(rule) != {"order"}:
-        raise SchemaError('an order across members names two attributes: order = ["child.age", "reference.age"].')
+    if len(names) != 2 or not set(rule) <= {"order", "by"}:
+        raise SchemaError(
+            'an order across members names two attributes: order = ["child.age", "reference.age"], with by = 15 if '
+            "the first is at least 15 less."
+        )
     return True
+
+
+def _gap(rule: Mapping[str, Any]) -> Gap:
+    (below, attribute), (above, other) = (str(name).split(".", 1) if "." in str(name) else ("", str(name))
+                                          for name in rule["order"])  # fmt: skip
+    if attribute != other:
+        raise SchemaError(f"order with by compares one attribute of two roles, not '{attribute}' with '{other}'.")
+    return Gap(attribute=attribute, below=below, above=above, by=rule["by"])
 
 
 def _roles(table: object) -> Roles:
@@ -328,6 +343,9 @@ def write_linked_schema(schema: LinkedSchema) -> str:
     for pair in schema.orders:
         dotted = [name.replace("_", ".", 1) for name in pair]
         lines += ["", "[[rule]]", f"order = {text(dotted)}"]
+    for gap in schema.gaps:
+        dotted = [f"{role}.{gap.attribute}" for role in (gap.below, gap.above)]
+        lines += ["", "[[rule]]", f"order = {text(dotted)}", f"by = {gap.by}"]
     for derived in schema.derived:
         lines += ["", "[[derived]]", f"table = {text(schema.household_table)}"]
         fields = ("name", "function", "of", "age")

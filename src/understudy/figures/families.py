@@ -10,6 +10,7 @@ from understudy.figures.drawing import BAD, ORIGINAL, QUIET, SYNTHETIC, Drawing,
 COLOURS = {"reference": ORIGINAL, "partner": SYNTHETIC, "child": BAD, "other": "#6b7a3b", "member": ORIGINAL}
 GROWN, SMALLEST = 18.0, 0.35  # years from which somebody is drawn full size, and the size of a newborn
 COLUMNS, CELL = 4, 5.2
+ROOM = 0.5  # that somebody needs; with less, everybody in the household is drawn slimmer
 Person = tuple[str, float, str]  # role, age, and a letter such as F or M
 
 
@@ -36,13 +37,15 @@ def families(homes: Sequence[tuple[str, Sequence[Person]]], *, title: str) -> Dr
             axes.plot([left, left + CELL - 0.6], [ground, ground], color=QUIET, linewidth=0.8)
             axes.text(left, ground - 0.22, text, fontsize=6, color="#555555", va="top")
             step = min(0.85, (CELL - 0.6) / max(len(people), 1))
+            slim = min(1.0, step / ROOM)
             for number, (role, age, letter) in enumerate(people):
                 size = SMALLEST + (1 - SMALLEST) * min(age, GROWN) / GROWN
                 x, colour = left + 0.4 + number * step, COLOURS.get(role, QUIET)
-                axes.add_patch(Circle((x, ground + 0.86 * size), 0.16 * size, color=colour))
-                body = [(x, ground + 0.74 * size), (x - 0.24 * size, ground + 0.02), (x + 0.24 * size, ground + 0.02)]
+                axes.add_patch(Circle((x, ground + 0.86 * size), 0.16 * size * slim, color=colour))
+                wide = 0.24 * size * slim
+                body = [(x, ground + 0.74 * size), (x - wide, ground + 0.02), (x + wide, ground + 0.02)]
                 axes.add_patch(Polygon(body, color=colour))
-                axes.text(x, ground + 1.08 * size, f"{age:.0f}{letter}", fontsize=6, ha="center", va="bottom")
+                axes.text(x, ground + 1.08 * size, f"{age:.0f}{letter}", fontsize=6 * slim, ha="center", va="bottom")
         for role in dict.fromkeys(role for _, people in homes for role, _, _ in people):
             axes.plot([], [], marker="^", linestyle="none", color=COLOURS.get(role, QUIET), label=role)
         rows = (len(homes) + COLUMNS - 1) // COLUMNS

@@ -22,6 +22,11 @@ def needed_numbers(schema: LinkedSchema) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for one in schema.derived if one.edges for name in (one.of, one.age) if name))
 
 
+def kept_numbers(schema: LinkedSchema) -> tuple[str, ...]:
+    """The attributes of members whose numbers are kept beside their codes: for derived columns, and for gaps."""
+    return tuple(dict.fromkeys((*needed_numbers(schema), *(gap.attribute for gap in schema.gaps))))
+
+
 def middles(attribute: Attribute, codes: Codes) -> Floats:
     """A number for each member in the middle of its bin; NaN for special codes and missing values."""
     values = np.append(bins_of(attribute).means(), np.full(attribute.size - attribute.bins, np.nan))

@@ -62,6 +62,14 @@ column = {column_text}
 reference = [{reference_text}]
 # partner = [{partner}]
 # child = [{child}]"""
+GAPS = """# With both, rules can say how much younger a child is than each of its parents, in every synthetic
+# household. Give years that are known without the data (1: no child is as old as its parent), for example:
+# [[rule]]
+# order = [{child}, {reference}]
+# by = 15
+# [[rule]]
+# order = [{child}, {partner}]
+# by = 1"""
 RULE = """# No column says who is partner or child. If members are people who live together, a public rule on their
 # age can, for example:
 # [roles]
@@ -160,6 +168,8 @@ def draft_linked_schema(
     ages = [name for name in blocks[child] if _is_age(name)]
     if relation:
         lines.append(_roles(relation, members[relation[0]], parent))
+        whole = [name for name in ages if re.search(r"^integer = true$", blocks[child][name], re.MULTILINE)]
+        lines += [_gaps(name) for name in whole[:1]]
     elif ages and not found.empty:
         lines.append(RULE.format(age=toml_value(ages[0])))
     for table in (parent, child):
@@ -304,6 +314,11 @@ def _roles(relation: tuple[str, str], values: NDArray[Any], parent: str) -> str:
         column=column, reference=reference, parent=parent, others=", ".join(others), column_text=toml_value(column),
         reference_text=toml_value(reference), **said,
     )  # fmt: skip
+
+
+def _gaps(age: str) -> str:
+    """A remark on how much younger a child is than its parents."""
+    return GAPS.format(**{role: toml_value(f"{role}.{age}") for role in ("child", "reference", "partner")})
 
 
 def _sums(blocks: Mapping[str, str], parent: str) -> list[str]:

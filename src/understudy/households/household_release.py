@@ -27,10 +27,11 @@ from understudy.engines.reading.encode import encode_table
 from understudy.errors import InputError, UnsupportedError
 from understudy.figures.drawing import Drawing
 from understudy.figures.families import families
-from understudy.households.derived import derived_values, needed_numbers
+from understudy.households.derived import derived_values, kept_numbers
 from understudy.households.linked_table import LinkedTable
 from understudy.households.shared.ages_by_rule import ages_by_rule
 from understudy.households.shared.family_method import base_method
+from understudy.households.shared.gaps import with_gaps
 from understudy.households.source import impossible_households
 from understudy.models.published_model import Fitted
 from understudy.privacy.randomness.draws import KeyedStream
@@ -327,6 +328,9 @@ def family_tables(linked: LinkedTable, stream: Stream, *purpose: str | int) -> F
     members = decode(linked.members, stream, *purpose, "members")
     households = decode(linked.households, stream, *purpose, "households")
     members = _with_ages(linked, members, stream, *purpose, "ages")
+    for name in dict.fromkeys(gap.attribute for gap in schema.gaps):
+        values = numbers(schema.members[name], members[name], linked.members.columns[name])
+        members = _with_whole(members, name, with_gaps(linked, name, values, stream, *purpose, "gaps", name))
     ids = np.arange(1, linked.households.rows + 1)
     number = np.arange(len(linked.owner)) - np.searchsorted(linked.owner, linked.owner) + 1
     names = pa.array(schema.role_names, pa.string())
@@ -349,9 +353,16 @@ def _with_ages(linked: LinkedTable, members: pa.Table, stream: Stream, *purpose:
     if not pa.types.is_integer(column.type):
         return members
     filled = pc.fill_null(column, 0).to_numpy().astype(np.int64)
-    years = ages_by_rule(linked, filled, stream, *purpose)
-    array = pa.array(years, column.type, mask=column.is_null().to_numpy(zero_copy_only=False))
-    return members.set_column(members.column_names.index(roles.age), members.schema.field(roles.age), array)
+    return _with_whole(members, roles.age, ages_by_rule(linked, filled, stream, *purpose))
+
+
+def _with_whole(members: pa.Table, name: str, values: NDArray[np.number]) -> pa.Table:
+    """Members with other whole numbers in a column; what is missing, or no number, stays."""
+    column = members[name]
+    old = pc.fill_null(column, 0).to_numpy()
+    whole = np.where(np.isnan(values), old, values).astype(np.int64)
+    array = pa.array(whole, column.type, mask=column.is_null().to_numpy(zero_copy_only=False))
+    return members.set_column(members.column_names.index(name), members.schema.field(name), array)
 
 
 def derived_columns(linked: LinkedTable, members: pa.Table) -> dict[str, pa.Array]:
@@ -414,7 +425,7 @@ def linked_of(schema: LinkedSchema, tables: FamilyTables) -> LinkedTable:
     )
     linked = replace(linked, numbers={
         name: numbers(schema.members[name], members[name], linked.members.columns[name])
-        for name in needed_numbers(schema)
+        for name in kept_numbers(schema)
     })  # fmt: skip
     if (linked.compositions < 0).any():
         raise InputError("a household has more members, or members of other roles, than the schema allows.")

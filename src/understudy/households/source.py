@@ -30,8 +30,9 @@ from understudy.engines.reading.encode import Encoder, check_columns
 from understudy.engines.reading.readers import Reader
 from understudy.engines.systems.local.inputs import open_reader, told_format, written_columns
 from understudy.errors import DisclosureError, InputError, SchemaError, UnsupportedError, unknown_name
-from understudy.households.derived import middles, needed_numbers
+from understudy.households.derived import kept_numbers, middles
 from understudy.households.linked_table import LinkedTable, Words
+from understudy.households.shared.gaps import too_near
 from understudy.privacy.gate.linked_gate import LinkedSource
 from understudy.privacy.randomness.draws import KeyedStream, encrypted_blocks
 from understudy.privacy.randomness.fingerprint import RowSum
@@ -378,7 +379,7 @@ def link(
         role=_roles(schema, raw, owner, members, missing_text, households=len(names)),
         numbers={
             name: _inside(schema.members[name], _numbers(raw, name, missing_text), members[name])
-            for name in needed_numbers(schema)
+            for name in kept_numbers(schema)
         },
     )
     return table, np.array([_hash(str(name)) for name in names], dtype=np.int64)
@@ -391,7 +392,7 @@ def kept_columns(schema: LinkedSchema, table: str) -> list[str]:
     roles = schema.roles
     keys = _keys(schema, table, {FLAT: None})
     keys += [roles.age] if roles is not None and roles.age else []
-    return list(dict.fromkeys((*keys, *needed_numbers(schema))))
+    return list(dict.fromkeys((*keys, *kept_numbers(schema))))
 
 
 def _codes(schema: LinkedSchema, table: str, reader: Reader, missing_text: str | None) -> Coded:
@@ -577,6 +578,8 @@ def _only(linked: LinkedTable, kept: Integers) -> LinkedTable:
 def impossible_households(linked: LinkedTable) -> int:
     """How many households break a rule across members: every member is tried in the slot of its role."""
     schema, wrong = linked.schema, np.zeros(linked.households.rows, dtype=bool)
+    for name in dict.fromkeys(gap.attribute for gap in schema.gaps):
+        wrong |= too_near(linked, name, linked.numbers[name])
     rules = [rule for rule in schema.wide.zeros if not _is_built_in(rule.attributes)]
     place = linked.numbered(np.arange(len(linked.owner), dtype=np.uint64))
     counts = linked.by_role[linked.owner, linked.role]

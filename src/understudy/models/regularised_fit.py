@@ -49,6 +49,7 @@ LEAST_PRIOR = 1e-6  # records: with a prior strength of 0 the division of an eff
 LEAST_SPREAD = 0.5  # records: an error far below one record does not matter, however small the noise
 MANY_TABLES = 10.0  # if a cell lies in more tables than this on average, sweeps are too expensive
 SWEEP = 5  # the cost of a sweep, in quasi-Newton iterations
+STUCK = 30.0  # noise standard deviations: sweeps that stand still with a larger error ran into a corner
 NEAR = 1.0  # noise standard deviations: if sweeps end below this, quasi-Newton steps start from there
 BETWEEN = 4  # sweeps between two checks of the remaining error
 HELD = 0.5  # records that make a cell one that holds somebody
@@ -260,6 +261,9 @@ class Problem:
             residual = self._remaining(vector, outer, task)
             left, used = left - times, used + times
             still = self._moved(before, outer, task) <= settled
+            if still and residual > STUCK:  # where a few cells hold everybody, whatever the noisy tables say
+                still = False
+                break
         # Sweeps creep where many tables overlap; quasi-Newton steps do not. From afar they may need a fresh start.
         starts = [vector] if residual <= NEAR else [vector, np.zeros(self._basis.length)]
         if used and not patient:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -278,3 +279,23 @@ def test_tables_are_chosen_by_public_facts_alone():
     few = public_tables(one, 2_000)
     assert len(few) < len(tables)
     assert {name for table in few for name in table} == set(one.wide.names)
+
+
+@pytest.mark.parametrize("count", [2, 8, 15, 40])
+def test_people_of_a_picture_stand_side_by_side(count, monkeypatch, tmp_path):
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Polygon
+
+    from understudy.figures.families import families
+
+    bodies, add = [], Axes.add_patch
+
+    def noted(axes, patch):
+        if isinstance(patch, Polygon):
+            bodies.append(patch.get_xy()[:, 0])
+        return add(axes, patch)
+
+    monkeypatch.setattr(Axes, "add_patch", noted)
+    families([("all", [("member", 30.0, "")] * count)], title="one household").save(tmp_path / "one.svg")
+    assert len(bodies) == count
+    assert all(one.max() < other.min() for one, other in pairwise(bodies))
