@@ -215,7 +215,8 @@ def _by_level(attribute: Attribute, texts: pa.Array, flags: Flags) -> _Rule | No
 def _by_bound(attribute: Attribute, texts: pa.Array, empty: Flags, flags: Flags) -> _Rule | None:
     numbers = np.full(len(flags), np.nan)
     numbers[~empty] = as_numpy(parse_numbers(texts.filter(pa.array(~empty))))
-    filled = numbers[~flags & ~empty]
+    numbers[np.isin(numbers, [float(code) for code, _ in attribute.special if isinstance(code, int | float)])] = np.nan
+    filled = numbers[~flags & ~np.isnan(numbers)]
     if not len(filled):
         return None
     low, high = filled.min(), filled.max()
