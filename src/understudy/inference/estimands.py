@@ -337,7 +337,7 @@ def _total(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
 
     low, last, means = [one.low for one in bins], [one.last for one in bins], [one.means() for one in bins]
     made = _mean_of if atom.kind == "mean" else _summed
-    least = added(low, last)
+    least, most = added(low, last), added(last, low)
     wide = [name for name, one in zip(atom.names, bins, strict=True) if (one.last > one.low).any()]
     return Part(
         groups=np.where(usable, FIRST + np.ravel_multi_index(inside, sizes), EXCLUDED),
@@ -345,8 +345,9 @@ def _total(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
         names=(atom.kind,),
         evaluate=made(added(means, means)),
         lowest=made(least) if wide else None,
-        highest=made(added(last, low)) if wide else None,
+        highest=made(most) if wide else None,
         of_counts=atom.kind == "sum",
+        ends=(least, most) if atom.kind == "mean" else None,
         losses=tuple(f"'{name}' {IN_BINS.format(bins=schema[name].bins)}" for name in wide),
         never_negative=atom.kind == "sum" and bool(least[0] >= 0),
     )

@@ -95,7 +95,10 @@ def test_what_has_no_answer_says_what_has_one(released):
         people(), schema=Schema(attributes=PARTS, derived=TOTALS), budget=us.PureDP(epsilon=5), method="independent"
     )
     with pytest.raises(us.errors.UnsupportedError, match="both wage and rent"):
-        us.infer(apart, "mean(income)")
+        us.infer(apart, "sum(income)")
+    both, answer = people().dropna(), us.infer(apart, "mean(income)")  # a range: how parts go together is not known
+    assert answer.validity == "range"
+    assert answer.low < (both.wage + both.rent).mean() < answer.high
 
 
 def test_a_weighted_total_is_refused_with_the_way_out():
