@@ -121,7 +121,7 @@ def evaluate(
         if details:
             show_evaluation(name, release, evaluation)
         elif len(results) == 1:
-            show_in_short(name, release, evaluation)
+            show_in_short(name, release, evaluation, written=folder is not None)
         else:
             first = evaluation.risk.frames.get("first_screen")
             for row in [] if first is None else first.to_pylist()[:1]:
@@ -155,7 +155,7 @@ def read_ways(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def show_in_short(name: str, release: AnyRelease, evaluation: Evaluation) -> None:
+def show_in_short(name: str, release: AnyRelease, evaluation: Evaluation, *, written: bool) -> None:
     """One screen: how useful, the three sentences about risk, what warns. The rest is in files and with --details."""
     utility, risk = evaluation.utility, evaluation.risk
     say(f"\n{name}: how useful", style="bold")
@@ -169,7 +169,8 @@ def show_in_short(name: str, release: AnyRelease, evaluation: Evaluation) -> Non
     for finding in sorted(warned, key=lambda one: one.severity)[:IN_SHORT]:
         say(f"{finding.severity}: {finding.title}")
     left = len(warned) - IN_SHORT
-    say(f"{f'{left} more warnings, and all' if left > 0 else 'All'} tables and findings: --details, or --out FOLDER.")
+    rest = f"{left} more warnings, and all" if left > 0 else "All"
+    say(f"{rest} tables and findings: --details{'' if written else ', or --out FOLDER'}.")
 
 
 def _useful(utility: Section) -> list[str]:

@@ -375,7 +375,12 @@ class _Made:
         cells = replace(bins, low=bins.cells[:-1], high=bins.cells[1:], cells=None, shares=None)
         evaluate, size = functional(atom, cells)[0], len(cells.low)
         many = max(part.cells, 1)
-        return replace(part, count=FIRST + size * many, evaluate=repeated(evaluate, size) if part.cells else evaluate)
+        return replace(
+            part,
+            count=FIRST + size * many,
+            evaluate=repeated(evaluate, size) if part.cells else evaluate,
+            ends=None if part.ends is None else (cells.low, cells.last),
+        )
 
     def members(self, law: Inside | None, scores: Floats) -> tuple[Floats, ...]:
         return self._spread(law, "weight", "at", scores)

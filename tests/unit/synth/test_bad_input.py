@@ -122,17 +122,9 @@ def test_a_choice_with_more_noise_than_is_sampled_is_refused_when_it_is_planned(
         us.plan(SMALL, method="aim", budget=budget)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "method"),
-    [
-        ([8, 10, 2, 4, 3, 7, 6, 8], "ipf"),
-        ([100, 100, 100], "one_look"),
-        ([2] * 20, "one_look"),
-        ([1000, 1000], "one_look"),
-    ],
-)
-def test_too_many_cells_for_one_model_are_no_reason_to_measure_them_all(sizes, method):
-    assert us.plan(schema_of(sizes), method="auto", budget=EPSILON).method == method
+@pytest.mark.parametrize("sizes", [[8, 10, 2, 4, 3, 7, 6, 8], [100, 100, 100], [2] * 20, [1000, 1000]])
+def test_too_many_cells_for_one_model_are_no_reason_to_measure_them_all(sizes):
+    assert us.plan(schema_of(sizes), method="auto", budget=EPSILON).method == "one_look"
 
 
 def test_two_hundred_attributes():
