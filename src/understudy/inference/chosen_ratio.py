@@ -18,6 +18,7 @@ from understudy.core.arrays import Floats
 from understudy.inference.estimands import Estimand
 from understudy.inference.evidence import Drawn
 from understudy.inference.joined_tables import Joined, half_width, sampling_variance, slopes_of
+from understudy.inference.judge import BOUNDLESS
 from understudy.inference.without_prior import PAIRS, Raw
 
 TRIED, FARTHEST = 401, 1e4  # ratios that are tried, up to so many times the nearest one and down to one of so many
@@ -48,6 +49,7 @@ def chosen_ratio(
         away = raw.deviations(SIMULATED, rng)
         sides = estimand.sides(raw.shares[None, :])[0]
         errors = (estimand.sides(raw.shares + away) - estimand.sides(raw.shares - away)) / 2
+    errors = np.clip(np.nan_to_num(errors, nan=BOUNDLESS), -BOUNDLESS, BOUNDLESS)  # of a group that may be empty
     spread = errors.T @ errors / len(errors)
 
     def variances(weights: Floats) -> tuple[Floats, Floats]:

@@ -95,3 +95,7 @@ def test_a_confirmed_ratio_is_valid_only_with_an_upper_end(rho, label):
     assert answer.labels == (label,)
     assert np.isfinite(answer.estimates[0].high) == (label == "valid")
     assert (BELOW_NEAR_0 in answer.warnings) == (label == "range")
+    if label == "valid":  # a verdict about a claim uses the error of the farther end
+        (one,), ((own, seen),) = answer.estimates, answer.parts
+        half = float(half_width(np.array([own]), np.array([seen]), 0.95)[0])
+        assert half == pytest.approx(max(one.high - one.value, one.value - one.low))
