@@ -483,7 +483,7 @@ def _from_draws(
     centre, low, high = judged.centre, judged.low, judged.high
     if estimand.whole:
         centre, low, high = np.floor(centre), np.floor(low), np.floor(high)
-    if isinstance(evidence, NoiseAware) and estimand.of_counts:
+    if isinstance(evidence, NoiseAware) and estimand.of_counts and estimand.question.kind != "ratio":
         low, high = np.rint(low), np.rint(high)  # a moved tail ends beside its whole number and would leave it out
     return Answer(
         question=estimand.question.text,

@@ -1,5 +1,5 @@
 """Ratios that were chosen by looking: every ratio that is not rejected, with no upper end where noise hides the side
-below."""
+below. And ends of ratios of numbers of people."""
 
 from __future__ import annotations
 
@@ -99,3 +99,20 @@ def test_a_confirmed_ratio_is_valid_only_with_an_upper_end(rho, label):
         (one,), ((own, seen),) = answer.estimates, answer.parts
         half = float(half_width(np.array([own]), np.array([seen]), 0.95)[0])
         assert half == pytest.approx(max(one.high - one.value, one.value - one.low))
+
+
+def test_a_ratio_of_numbers_of_people_does_not_end_at_whole_numbers():
+    people = make_people(2000).select(list(small_schema().names))
+    release = us.synthesize(
+        us.open_source(people, small_schema()),
+        method="ipf",
+        margins="2",
+        budget=us.ZCDP(rho="0.01"),
+        stream=SeededStream(1),
+    )
+    question = "count(smokes == 'yes') / count(sex == 'F', where=smokes == 'yes')"
+    (one,) = ask(release, question, rng=np.random.default_rng(0)).estimates
+    (other,) = ask(release, "count(sex == 'F') / count(sex == 'M')", rng=np.random.default_rng(0)).estimates
+    for found in (one, other):
+        assert found.low < found.value < found.high
+        assert found.low % 1 > 0 < found.high % 1
