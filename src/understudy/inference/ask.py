@@ -21,6 +21,7 @@ from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.answer import Answer
 from understudy.inference.between_edges import between_edges
 from understudy.inference.by_rule import OF_POSTERIOR_DRAWS, by_rule, delta_method, why_not
+from understudy.inference.chosen_ratio import chosen_ratio
 from understudy.inference.chosen_tables import (
     Choice,
     fixed_beforehand,
@@ -451,7 +452,16 @@ def _from_draws(
             seen = judged.spread * np.sqrt(1 - unseen)
         else:
             seen = people * np.sqrt(later.seen(estimand, shares, behind))
-        parts = judged.allow_for_question(seen, level, estimand.bounds, together=bool(later.beside))
+        ends = None
+        if estimand.question.kind == "ratio":
+            ends = chosen_ratio(
+                later, estimand, evidence.raw, drawn, records=behind, factor=float(factor[0]), level=level, rng=rng
+            )
+        # What a weight or the place inside bins adds is in the interval so far, and is not simulated again.
+        added = estimand.binned or estimand.weighting is not None
+        parts = judged.allow_for_question(
+            seen, level, estimand.bounds, together=bool(later.beside), ends=ends, beside=added
+        )
     judged.lower_all(release, estimand.question, allowed.status, plain=estimand.weighting is None)
     information = _worth(estimand, evidence, drawn, judged, sampling)
     if estimand.of_counts:  # a number of people is known as well as their share is
@@ -473,7 +483,7 @@ def _from_draws(
     centre, low, high = judged.centre, judged.low, judged.high
     if estimand.whole:
         centre, low, high = np.floor(centre), np.floor(low), np.floor(high)
-    if isinstance(evidence, NoiseAware) and estimand.of_counts:
+    if isinstance(evidence, NoiseAware) and estimand.of_counts and estimand.question.kind != "ratio":
         low, high = np.rint(low), np.rint(high)  # a moved tail ends beside its whole number and would leave it out
     return Answer(
         question=estimand.question.text,

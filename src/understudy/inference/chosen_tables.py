@@ -182,7 +182,7 @@ class Choice:
             return np.zeros(len(estimand.names))
         if not self.bounded_by_looks:
             return np.full(len(estimand.names), inf)
-        slopes = influence(estimand, shares)
+        slopes = influence(estimand.evaluate, shares)
         centred = slopes - shares @ slopes
         spread = np.sqrt(shares @ centred**2)
         pulls = self._pulls(estimand, centred / np.maximum(spread, np.finfo(float).tiny), records)
@@ -224,7 +224,7 @@ class Choice:
         cells = allowed / allowed.sum()
         shares = np.asarray(np.bincount(estimand.labels, weights=cells, minlength=estimand.groups), np.float64)
         with np.errstate(all="ignore"):
-            slopes = influence(estimand, shares)
+            slopes = influence(estimand.evaluate, shares)
             centred = slopes - shares @ slopes
             scores = centred / np.sqrt(shares @ centred**2)
         if not np.isfinite(scores).all():

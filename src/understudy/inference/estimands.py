@@ -126,6 +126,10 @@ class Estimand:
         """The quantity for each row of shares (or counts) of the merged groups."""
         return self._joined([part.evaluate(values @ one) for part, one in zip(self.parts, self.members, strict=True)])
 
+    def sides(self, values: Floats) -> Floats:
+        """The two quantities of a difference or a ratio, a column each."""
+        return np.hstack([part.evaluate(values @ one) for part, one in zip(self.parts, self.members, strict=True)])
+
     def _joined(self, results: list[Floats]) -> Floats:
         if len(results) == 1:
             return results[0]

@@ -23,6 +23,7 @@ from understudy.core.measurement import Measurement
 from understudy.inference.estimands import Estimand
 from understudy.inference.evidence import public_records
 from understudy.inference.noise_aware import influence
+from understudy.inference.without_prior import Quantity
 from understudy.release.table_release import Release
 
 QUESTIONS = 20  # the chosen question may be any of so many: nothing is promised for one that is asked more rarely
@@ -85,19 +86,22 @@ class Joined:
             return None
         return replace(self, beside=beside) if self.release.schema.cells(wanted) <= MOST_CELLS else None
 
-    def unseen(self, estimand: Estimand, shares: Floats, records: float, *, plain: bool) -> Floats:
+    def unseen(
+        self, estimand: Estimand, shares: Floats, records: float, *, plain: bool, slopes: Floats | None = None
+    ) -> Floats:
         """The part of each error's variance that nobody could see, between 0 and 1, of an answer from ``tables``.
 
         For large samples the answer is the least-squares one. Its error is the sampling error and the noise of each
         table, times a weight; of the fresh table all noise is unseen. What was seen of the rest is its regression on
-        all earlier tables. ``plain``: rows are independent; otherwise all of the sample counts as seen.
+        all earlier tables. ``plain``: rows are independent; otherwise all of the sample counts as seen. ``slopes``: of
+        other quantities of the same groups, instead of those that the question asks about.
         """
-        with np.errstate(all="ignore"):
-            slopes = influence(estimand, shares)
+        if slopes is None:
+            slopes = slopes_of(estimand.evaluate, shares)
         if not estimand.of_counts:
             slopes = slopes - shares @ slopes
         if not np.isfinite(slopes).all():
-            return np.zeros(len(estimand.names))
+            return np.zeros(slopes.shape[1])
         goal = slopes[estimand.labels] / max(records, 1.0)
         beside, fresh = (
             _numbers(_shown(self.release, some, estimand, grouped=False)) for some in (self.beside, (self.fresh,))
@@ -122,22 +126,23 @@ class Joined:
             part = own / whole
         return np.where(np.isfinite(part), np.clip(part, 0.0, 1.0), 0.0)
 
-    def seen(self, estimand: Estimand, shares: Floats, records: float) -> Floats:
+    def seen(self, estimand: Estimand, shares: Floats, records: float, *, slopes: Floats | None = None) -> Floats:
         """How much of the variance of each quantity's sampling error the earlier tables show, between 0 and 1.
 
         It is the squared correlation of the sampling error with the noisy numbers of the earlier tables, all of
-        them together, for large samples. Nothing is seen of a number of records: it has no sampling error.
+        them together, for large samples. Nothing is seen of a number of records: it has no sampling error. ``slopes``:
+        as for ``unseen``.
         """
-        everything = np.ones(len(estimand.names))
+        if slopes is None:
+            slopes = slopes_of(estimand.evaluate, shares)
+        everything = np.ones(slopes.shape[1])
         if estimand.of_counts:
-            return np.zeros(len(estimand.names))
-        with np.errstate(all="ignore"):
-            slopes = influence(estimand, shares)
+            return np.zeros(len(everything))
         scores = (slopes - shares @ slopes)[estimand.labels]
         chance = _chance(estimand, shares)
         shown = _shown(self.release, self.earlier, estimand)
         if not shown:
-            return np.zeros(len(estimand.names))
+            return np.zeros(len(everything))
         size = sum(int(places.max()) + 1 for places, _ in shown)
         if size > MOST_SEEN or not np.isfinite(scores).all():
             return everything
@@ -189,6 +194,19 @@ def _numbers(shown: Sequence[Shown]) -> Shown:
     """What tables say, as one matrix of cells by numbers, and the noise variance of each number."""
     columns = np.column_stack([np.eye(int(places.max()) + 1)[places] for places, _ in shown])
     return columns, np.concatenate([variances for _, variances in shown])
+
+
+def slopes_of(quantity: Quantity, shares: Floats) -> Floats:
+    """How each quantity changes with the share of each group; not finite where it has no slope."""
+    with np.errstate(all="ignore"):
+        return influence(quantity, shares)
+
+
+def sampling_variance(estimand: Estimand, slopes: Floats, shares: Floats, records: float) -> Floats:
+    """The sampling variance of quantities with these slopes, of independent rows."""
+    slopes = slopes - shares @ slopes
+    with np.errstate(all="ignore"):
+        return _varies(slopes[estimand.labels] / max(records, 1.0), _chance(estimand, shares), max(records, 1.0))
 
 
 def _chance(estimand: Estimand, shares: Floats) -> Floats:

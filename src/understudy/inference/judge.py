@@ -66,6 +66,7 @@ OPEN_REFERENCE = (
 )
 NOTHING = "noise leaves every value there can be open"
 HIDDEN = "noise hides how many people this is about"
+BELOW_NEAR_0 = "noise hides how small the number below the line is, so this ratio has no upper end"
 ROUGH = "the posterior is too uneven for importance weights; its normal approximation is used"
 TOO_THIN = "the interval is far narrower than one from the records themselves, which no noisy table can justify"
 NO_FLOOR = "Cramer's V is not smooth at 0, so its interval is approximate; for two by two tables use the log odds ratio"
@@ -415,22 +416,44 @@ class Judged:
         )
 
     def allow_for_question(
-        self, seen: Floats, level: float, bounds: tuple[float, float], *, together: bool
+        self,
+        seen: Floats,
+        level: float,
+        bounds: tuple[float, float],
+        *,
+        together: bool,
+        ends: tuple[float, float] | None = None,
+        beside: bool = False,
     ) -> tuple[tuple[float, float], ...]:
         """Lengthen each interval for a question that was chosen after others had seen part of its error.
 
-        ``seen``: the standard deviation of that part. ``together``: earlier tables are used too. Returns the standard
-        deviations of both parts of each error: that which nobody could see, and that which was seen.
+        ``seen``: the standard deviation of that part. ``together``: earlier tables are used too. ``ends``: of a ratio,
+        between which all lies that is not rejected (``chosen_ratio``), instead of a longer interval, or ``beside`` it.
+        Returns the standard deviations of both parts of each error: that which nobody could see, and that which was
+        seen.
         """
         spread = np.where(self.spread < BOUNDLESS, self.spread, 0.0)  # an interval without end needs no more length
         seen = np.minimum(np.where(np.isfinite(seen), seen, spread), spread)
         own = np.sqrt(spread**2 - seen**2)
         z = NormalDist().inv_cdf((1 + level) / 2)
         moved = np.maximum(half_width(own, seen, level) - z * spread, 0.0)
-        self.low = np.where(moved > 0, np.maximum(self.low - moved, bounds[0]), self.low)
-        self.high = np.where(moved > 0, np.minimum(self.high + moved, bounds[1]), self.high)
+        before = np.where((spread > 0) & (self.high > self.low), self.high - self.low, 0.0)
         with np.errstate(invalid="ignore", divide="ignore"):
             times = np.where(spread > 0, 1 + moved / (z * spread), 1.0)
+        if ends is None or beside:
+            self.low = np.where(moved > 0, np.maximum(self.low - moved, bounds[0]), self.low)
+            self.high = np.where(moved > 0, np.minimum(self.high + moved, bounds[1]), self.high)
+        if ends is not None:
+            self.low, self.high = np.minimum(self.low, ends[0]), np.maximum(self.high, ends[1])
+            # A claim about a ratio is wrong where the far end misses, so its error is that of this end.
+            half = half_width(own, seen, level)
+            far = np.maximum(self.high - self.centre, self.centre - self.low)
+            scale = np.where(np.isfinite(far) & (half > 0), np.maximum(far / np.where(half > 0, half, 1.0), 1.0), 1.0)
+            own, seen = own * scale, seen * scale
+            endless = ~np.isfinite(self.high)
+            self.spread = np.where(endless, np.nan, self.spread)
+            times = np.where((before > 0) & ~endless, np.maximum((self.high - self.low) / before, 1.0), 1.0)
+            self.lower(endless, RANGE, BELOW_NEAR_0)
         self.spread = self.spread * times
         used = "a table that was measured after the question was asked"
         if together:

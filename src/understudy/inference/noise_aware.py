@@ -34,7 +34,7 @@ from understudy.inference.evidence import (
     nearest_question,
     public_records,
 )
-from understudy.inference.without_prior import Raw, sampled
+from understudy.inference.without_prior import Quantity, Raw, sampled
 from understudy.models.effects import (
     MOST_EFFECTS,
     Effects,
@@ -497,11 +497,11 @@ def _noises(variances: Floats, times: Floats, size: int, rng: np.random.Generato
     return np.asarray(normal * np.sqrt(variances))
 
 
-def influence(estimand: Estimand, shares: Floats) -> Floats:
+def influence(quantity: Quantity, shares: Floats) -> Floats:
     """By how much one more person in each group changes each quantity: (groups, outputs)."""
     step, eye = 1e-4, np.eye(len(shares))
-    upper = estimand.evaluate(shares * (1 - step) + step * eye)
-    lower = estimand.evaluate(np.maximum(shares * (1 + step) - step * eye, 0))
+    upper = quantity(shares * (1 - step) + step * eye)
+    lower = quantity(np.maximum(shares * (1 + step) - step * eye, 0))
     return np.asarray((upper - lower) / (2 * step))
 
 
@@ -514,7 +514,7 @@ def beyond_tables(local: Local, estimand: Estimand, member: Floats, shares: Floa
     if any(set(estimand.margin) <= set(margin) for margin in local.margins):
         return np.zeros(len(estimand.names))
     centre = shares.mean(axis=0)
-    slopes = member @ influence(estimand, centre)
+    slopes = member @ influence(estimand.evaluate, centre)
     weights = member @ centre
     weights = np.sqrt(weights / weights.sum())
     basis = np.column_stack([np.ones(len(member)), local.effects.columns]) * weights[:, None]

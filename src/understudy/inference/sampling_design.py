@@ -26,7 +26,7 @@ def sampling_error(estimand: Estimand, shares: Floats, simulated: Floats) -> Flo
     if estimand.jumps:
         return simulated
     with np.errstate(all="ignore"):
-        slopes = influence(estimand, shares)
+        slopes = influence(estimand.evaluate, shares)
         centred = slopes - shares @ slopes
         found = np.sqrt(shares @ centred**2 / max(weighting.records, 1.0))
     return np.where(np.isfinite(found) & np.isfinite(simulated), found, simulated)
@@ -45,7 +45,7 @@ def design_factor(estimand: Estimand, release: Release, shares: Floats, rows: in
     if estimand.jumps or len(estimand.parts) > 1 or weighting.squares is None:
         return usual * outside, untold
     with np.errstate(all="ignore"):
-        slopes = influence(estimand, shares)
+        slopes = influence(estimand.evaluate, shares)
         slopes = slopes - shares @ slopes
         alike = shares @ slopes**2
         whole = np.maximum(_second_moment(estimand, shares), alike)
