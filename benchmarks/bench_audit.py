@@ -21,7 +21,7 @@ from rich.table import Table
 import understudy as us
 from understudy.privacy.promise.calibrate_dirichlet import exact_breach_prior
 
-DOCS = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+DOCS = Path(__file__).parent.parent / "docs" / "benchmarks" / "machine.md"
 HEADING = "## Exact audit and calibration"
 
 
@@ -110,7 +110,7 @@ def write_docs(section: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/benchmarks.md")
+    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/benchmarks/machine.md")
     parser.add_argument("--step", choices=STEPS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.step:

@@ -40,7 +40,7 @@ SIZES = (2, 2, 3, 5, 7, 10, 16, 30, 60, 100)
 NAMES = tuple(f"c{number}" for number in range(len(SIZES)))
 PAIRS = tuple(itertools.combinations(NAMES, 2))
 FORMS = ("codes", "text")
-DOCS = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+DOCS = Path(__file__).parent.parent / "docs" / "benchmarks" / "machine.md"
 HEADING = "## Counting"
 
 
@@ -260,7 +260,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--full", action="store_true", help="also five times as many rows, twice")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/benchmarks.md")
+    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/benchmarks/machine.md")
     parser.add_argument("--step", choices=STEPS, help=argparse.SUPPRESS)
     parser.add_argument("--file", default="", help=argparse.SUPPRESS)
     parser.add_argument("--form", choices=FORMS, default="codes", help=argparse.SUPPRESS)

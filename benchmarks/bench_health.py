@@ -21,7 +21,7 @@ from understudy.errors import DisclosureError
 from understudy.privacy.randomness.sampler_health import check_samplers
 from understudy.privacy.randomness.streams import SecureStream
 
-DOCS = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+DOCS = Path(__file__).parent.parent / "docs" / "benchmarks" / "machine.md"
 HEADING = "## Health check of the samplers"
 NOISE = 100_000
 
@@ -103,7 +103,7 @@ def write_docs(section: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/benchmarks.md")
+    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/benchmarks/machine.md")
     options = parser.parse_args()
     costs, found = measure(options.repeats)
     table = Table("step", "CPU s", "ratio")

@@ -1,4 +1,4 @@
-"""What valid inference costs, and whether its intervals cover. Prints the tables of docs/benchmarks.md.
+"""What valid inference costs, and whether its intervals cover. Prints the tables of docs/benchmarks/answers.md.
 
 python benchmarks/bench_inference.py [speed|table|saddlepoint|coverage] [--runs 200]
 """

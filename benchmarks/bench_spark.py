@@ -331,7 +331,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs=3, default=(2_000_000, 4_000_000, 8_000_000))
     parser.add_argument("--full", action="store_true", help="25, 50 and 100 million rows")
     parser.add_argument("--results", type=Path, help="a file of what was measured, to go on from")
-    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/benchmarks.md")
+    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/benchmarks/machine.md")
     parser.add_argument("--way", choices=("embedded", "files", "frame"), help=argparse.SUPPRESS)
     parser.add_argument("--files", nargs="+", default=(), help=argparse.SUPPRESS)
     parser.add_argument("--attributes", type=int, default=10, help=argparse.SUPPRESS)

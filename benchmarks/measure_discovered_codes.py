@@ -1,7 +1,7 @@
 """Discovered codes: does every code above the printed threshold come out, and is none invented?
 
 Run: python benchmarks/measure_discovered_codes.py FOLDER [RUNS], with the folder that holds adult/ and sdnist/. One
-line for each column; docs/benchmarks.md has them.
+line for each column; docs/benchmarks/columns.md has them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Two numbers together: does a correlation survive, with the trends of the fit and without them?
 
 Run: python benchmarks/measure_numbers_together.py FOLDER [RUNS [SEED]], with the folder that holds eusilc/. One line
-for each pair of columns and budget; docs/benchmarks.md has them. The fit keeps rank correlations; those of the values
-are shown because people look at them.
+for each pair of columns and budget; docs/benchmarks/columns.md has them. The fit keeps rank correlations; those of the
+values are shown because people look at them.
 """
 
 from __future__ import annotations

@@ -353,7 +353,7 @@ def wilson(held: float, runs: int) -> str:
 
 
 def show(first: int) -> None:
-    """A table for docs/benchmarks.md: coverage, width beside that of the real data, and the privacy part."""
+    """A table for docs/benchmarks/surveys.md: coverage, width beside that of the real data, and the privacy part."""
     lines = [line for line in read() if line["low"] and int(line["seed"]) >= first]
     spreads = {(one["cell"], one["question"]): float(one["value"]) for one in read() if one["cell"].endswith(DESIGN)}
     groups = defaultdict(list)

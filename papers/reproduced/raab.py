@@ -282,7 +282,7 @@ def census_synthesis(data_set: str, setting: str, row: str) -> float:
     if not long_allowed():
         raise CannotComputeError(f"{NOT_PUBLIC}; with --full, what a generated table of its size gives")
     if data_set == "P7x":
-        raise CannotComputeError(f"{NOT_PUBLIC}; what a table of its size costs is in docs/benchmarks.md")
+        raise CannotComputeError(f"{NOT_PUBLIC}; what a table of its size costs is in docs/benchmarks/tables.md")
     method = "histogram" if setting == "catall" else "ipf"
     epsilon = float(setting.removeprefix("eps=")) if setting.startswith("eps=") else None
     found = printed(data_set, method, epsilon, prior="1", row=row, runs=2 if epsilon is None else 1)

@@ -30,7 +30,7 @@ LEAST_FILLED = 3  # bins with rows in them, from which on tables show whether an
 LEAST_SHARE = 0.1  # of an equal share of the rows: an empty bin has no slope of its own
 LEAST_NUMBER = 1e-9  # of people in a row that has none: a score of 0 would divide by 0
 LEAST_SCORE = 0.25  # of the mean weight of a bin: the correction for trends inside bins makes no score smaller
-# Kinds of questions whose weighted intervals were shown to cover, about one attribute (docs/benchmarks.md).
+# Kinds of questions whose weighted intervals were shown to cover, about one attribute (docs/benchmarks/surveys.md).
 SHOWN = ("proportion", "count")
 NOT_SHOWN = (
     "how often weighted intervals hold the truth has been shown for shares and numbers of people by one attribute, and "
